@@ -13,7 +13,11 @@ def remark_on_size(config, parameters, examples):
     begins_trained = any(getattr(config, name) for name in config.PRETRAINED)
     if not examples or parameters <= MANY * examples or begins_trained or not config.SIZE_OPTIONS:
         return None
-    sizes = dict(_size(config, *name.split(".")) for name in config.SIZE_OPTIONS)
+    sizes = {}
+    for name in config.SIZE_OPTIONS:
+        setting, _, argument = name.partition(".")
+        value = config.model_argument(argument) if argument else getattr(config, setting)
+        sizes[f"{flag(setting)} {argument}".strip()] = value
     options = ", ".join(f"{name} (now {value})" if value is not None else name for name, value in sizes.items())
     remark = (
         f"{parameters:,} parameters are many for {examples:,} training examples. A smaller model trains faster, and "
@@ -22,10 +26,3 @@ def remark_on_size(config, parameters, examples):
     if config.PRETRAINED:
         remark += f" Or begin with trained weights: {', '.join(map(flag, config.PRETRAINED))}."
     return remark
-
-
-def _size(config, name, argument=None):
-    """Returns the option of a size, and its value."""
-    if argument is None:
-        return flag(name), getattr(config, name)
-    return f"{flag(name)} {argument}", config.model_argument(argument)

@@ -142,7 +142,7 @@ class Recipe:
             config = override(config, quick | ({} if embedded else self.quick_data))
         config = config.changed(given)
         config.data  # noqa: B018  (an error if there are none)
-        refuse_unused(config, given)
+        config.refuse_unused(given)
         return config
 
     def named_config(self, name):
@@ -224,7 +224,8 @@ class Recipe:
             return
         refuse_others(given, self.evaluated, "is that of the run")
         files = given.pop("test", None)
-        refuse_unused(self.run_of(options.folder).config().changed(given), given | ({"test": files} if files else {}))
+        config = self.run_of(options.folder).config().changed(given)
+        config.refuse_unused(given | ({"test": files} if files else {}))
         for file in files or ():
             if not os.path.exists(file):
                 raise FileNotFoundError(f"There is no such file. Received: --test {file}")
@@ -242,7 +243,7 @@ class Recipe:
         if not files:
             raise ValueError(f"A SavedModel has no test set of its own. Give --test. Received: {folder}")
         config = self.settings().changed(given)
-        refuse_unused(config, given | {"test": files})
+        config.refuse_unused(given | {"test": files})
         check_readable(*files, encoding=getattr(config, "encoding", None))
         quiet_tensorflow()
         _imported(self.evaluate_alone)(config, path, files)
@@ -259,12 +260,6 @@ class Recipe:
 def given_settings(options, names):
     """Picks the settings among the options that the command line gives."""
     return {name: value for name, value in vars(options).items() if name in names}
-
-
-def refuse_unused(config, given):
-    """Checks that each setting in the dictionary `given` has an effect."""
-    for name, reason in config.unused(given).items():
-        raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
 
 
 def refuse_others(given, names, reason):

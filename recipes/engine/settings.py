@@ -188,6 +188,11 @@ class Settings(Heads, Training, Devices, Output):
         found = {f"{name}_arguments": f"is for --{name}" for name in ("repulsive",) if getattr(self, name) == "none"}
         return {name: reason for name, reason in found.items() if name in given}
 
+    def refuse_unused(self, given):
+        """Checks that each setting in the dictionary `given` has an effect."""
+        for name, reason in self.unused(given).items():
+            raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
+
     @property
     def data(self):
         """Name of the setting that names the data: one of `SOURCES`. None is a `ValueError`."""

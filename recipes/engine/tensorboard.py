@@ -16,10 +16,10 @@ SAMPLES = 20  # texts of a test set
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
 
-def tensorboard_callbacks(config, run, profile_steps=()):
-    """Curves, and settings beside their results, all in one folder."""
+def tensorboard_callbacks(run, settings, profile_steps=()):
+    """Returns callbacks for curves, and for settings beside their results, all in one folder."""
     return [
-        hparams.KerasCallback(run.log_dir, shown_settings(config), trial_id=str(run.folder)),
+        hparams.KerasCallback(run.log_dir, settings, trial_id=str(run.folder)),
         TensorBoardCurves(run.log_dir, ("compilations",), profile_steps),
     ]
 

@@ -35,7 +35,7 @@ from recipes.engine.lock import locked
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
-from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
+from recipes.engine.tensorboard import shown_settings, tensorboard_callbacks, write_scores
 
 DRY_RUN_STEPS = 20
 LARGE = 10_000_000  # weights from which compiling their update by XLA pays off on a CPU
@@ -276,7 +276,7 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
-        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(config, run, profile_steps)]
+        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]

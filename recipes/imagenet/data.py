@@ -15,7 +15,12 @@ from recipes.imagenet.records import read_records, read_tfds_images
 
 def load_training(config):
     """Reads the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
-    source = _source(config, config.train_split, _class_names(config))
+    class_names = None  # those of the data set
+    if config.class_names:
+        class_names = list(read_lines(config.class_names))
+    elif config.data == "records":
+        class_names = list(map(str, range(config.first_label, config.first_label + config.num_classes)))
+    source = _source(config, config.train_split, class_names)
     share = config.validation_share
     return _reported(_part(source, share, others=True) if share else source, config.max_images)
 
@@ -88,12 +93,3 @@ def _part(source, share, others=False):
     if number >= len(source):
         raise ValueError(f"--validation-share must leave images to train on. Received: {share} of {len(source)}")
     return Subset(source, number, others=others)
-
-
-def _class_names(config):
-    """Returns the names of all classes; `None` if the data set has them."""
-    if config.class_names:
-        return list(read_lines(config.class_names))
-    if config.data == "records":
-        return [str(label) for label in range(config.first_label, config.first_label + config.num_classes)]
-    return None

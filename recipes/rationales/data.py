@@ -7,15 +7,16 @@ from recipes.rationales.eraser import read_eraser
 
 def read_corpora(config):
     """Reads the three splits: `Corpora`, with the test set `"test"`."""
-    found = {name: read_split(config, name) for name in ("train", "val", "test")}
+    how = config.eraser, config.split_seed, config.test_examples
+    found = {name: read_split(name, *how) for name in ("train", "val", "test")}
     train = found["train"].sample(config.train_examples, config.split_seed)
     return Corpora(train, found["val"], {"test": found["test"]})
 
 
-def read_split(config, name):
-    """Reads a split, `EraserCorpus`; of "val" and "test" as many examples as the settings say."""
-    corpus = reviews(seed=config.split_seed)[name] if config.data == "embedded" else read_eraser(config.eraser, name)
-    return corpus if name == "train" else corpus.sample(config.test_examples, config.split_seed)
+def read_split(name, folder=None, seed=0, examples=None):
+    """Reads a split of a folder, or of the embedded task, `EraserCorpus`; of "val" and "test" so many examples."""
+    corpus = reviews(seed=seed)[name] if folder is None else read_eraser(folder, name)
+    return corpus if name == "train" else corpus.sample(examples, seed)
 
 
 def document_of(corpus, annotation):

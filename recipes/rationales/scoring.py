@@ -11,7 +11,7 @@ from keras_headattn.analysis import aopc, lime, random_scores, remove_words, top
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import mean_text, table
-from recipes.rationales.data import document_of, query_of, read_split
+from recipes.rationales.data import document_of, query_of
 from recipes.rationales.eraser import write_rationales
 from recipes.rationales.metrics import (
     as_spans,
@@ -170,9 +170,9 @@ def score_run(task, options):
     `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl`
     has those, with the fields about removed words.
     """
-    corpus, classes = read_split(task.config, "test"), task.classes
+    corpus, classes = task.read_split("test"), task.classes
     predictor = task.predictor(task.run.load_model())
-    share = read_split(task.config, "train").rationale_share or 0.2
+    share = task.read_split("train").rationale_share or 0.2
     quiet = task.config.quiet
     whole, part = (Scored(predictor, each, share, quiet) for each in (corpus, corpus.sample(options.documents)))
     report_cut("test", whole.sizes, list(map(len, whole.documents)))

@@ -143,7 +143,11 @@ class Rationales(Task):
         return lambda: batches.num_examples, "documents_per_second"
 
     def load_tests(self, files=None):
-        return self.name_results({"test": read_split(self.config, "test")}, ("eraser", "test_examples"))
+        return self.name_results({"test": self.read_split("test")}, ("eraser", "test_examples"))
+
+    def read_split(self, name):
+        """Reads a split of the settings."""
+        return read_split(name, self.config.eraser, self.config.split_seed, self.config.test_examples)
 
     def predictor(self, model):
         """`Predictor` of a finished model."""

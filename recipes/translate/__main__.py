@@ -25,7 +25,7 @@ import sys
 
 from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_unused
+from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.translate.settings import DECODING, TranslateConfig
 
 
@@ -95,7 +95,7 @@ def _import(options):
     given = given_settings(options, RECIPE.names())
     config = TranslateConfig(attention="multi_head").changed(given)
     config = config.changed({"pretrained": options.checkpoint})
-    refuse_unused(config, given)
+    config.refuse_unused(given)
     quiet_tensorflow()
     task = RECIPE.make_task(config)
     task.run.check(config)

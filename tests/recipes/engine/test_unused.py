@@ -6,7 +6,6 @@ import pytest
 
 from recipes.classify import __main__ as classify
 from recipes.engine.config import override
-from recipes.engine.recipe import refuse_unused
 from recipes.engine.texts.explain import explain_command
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
@@ -25,7 +24,7 @@ def refused(recipe, settings, given):
         {name: value for name, value in given.items() if name != "test"}
     )
     try:
-        refuse_unused(config, given)
+        config.refuse_unused(given)
     except ValueError as error:
         return str(error)
 
