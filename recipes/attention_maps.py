@@ -36,7 +36,7 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     quiet_tensorflow()
     with one_line_errors():
-        # Imported late: the modules bring TensorFlow, and --help need not wait for it.
+        # Imported late: the modules import TensorFlow, and --help should not wait for it.
         module = importlib.import_module(OF_IMAGES if options.command in ("image", "classify") else OF_TRANSLATIONS)
         getattr(module, options.command)(options)
 

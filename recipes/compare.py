@@ -74,14 +74,14 @@ def _runs(options):
 
 
 def _scores_and_test(options):
-    """Scores by title and seed on the test set, and its name."""
+    """Returns the scores by title and seed on the test set, and its name."""
     scores = by_title(options.runs, scores_by_seed)
     test = options.set or common_test(scores)
     return on_test(scores, test), test
 
 
 def _predictors(options):
-    """A predictor and the finished task of each title: of several seeds the first."""
+    """Returns a predictor and the finished task of each title: of several seeds the first."""
 
     def load(run):
         task = recipe_of(run.folder).finished(_of_classes(run).folder)

@@ -20,7 +20,7 @@ COLUMNS = 3  # plots in a row
 
 
 def draw(folders, quantities, output, by="epoch"):
-    """Draws `quantities` of the runs in `folders` by epoch, or by minutes of training.
+    """Draws quantities of the runs in `folders` by epoch, or by minutes of training.
 
     Args:
         folders: list of paths, each of a run with a history.json, a list of one dictionary an epoch, or of the runs of
@@ -28,11 +28,6 @@ def draw(folders, quantities, output, by="epoch"):
         quantities: list of names in these dictionaries. `None`: the scores that all runs have.
         output: path of the picture, `.png` or `.svg`.
         by: `"epoch"` or `"minutes"`.
-
-    Raises:
-        ValueError: if a folder is given twice or has no history, a history lacks a quantity, or there is none that all
-            have.
-        ImportError: if matplotlib is not installed.
     """
     from headattn_io.optional import optional_import
     from keras_headattn.utils import new_figure, not_below_zero
@@ -64,17 +59,7 @@ def draw(folders, quantities, output, by="epoch"):
 
 
 def common_scores(histories):
-    """The quantities that are drawn by default: scores of validation, and of training where they have the same name.
-
-    Args:
-        histories: dictionary of a path to a list of one dictionary an epoch.
-
-    Returns:
-        List of names, each of validation behind that of training, the loss first. Without validation it
-        is the loss of training.
-
-    Raises:
-        ValueError: if there is none that all have.
+    """Returns the quantities drawn by default: scores of validation, and of training where they have the same name.
 
     >>> common_scores({"a": [{"loss": 2.0, "val_loss": 3.0, "val_bleu": 1.0, "seconds": 9.0}]})
     ['loss', 'val_loss', 'val_bleu']
@@ -92,7 +77,7 @@ def common_scores(histories):
 
 
 def _recipe(path):
-    """The folder of a history, and the recipe that its settings name."""
+    """Returns the folder of a history, and the recipe that its settings name."""
     config = pathlib.Path(path).with_name("config.json")
     values = read_json(config) if config.exists() else None
     recipe = values.get("recipe") if isinstance(values, dict) else None
@@ -100,7 +85,7 @@ def _recipe(path):
 
 
 def _histories(folder):
-    """The histories of a run or of its seeds, by path."""
+    """Returns the histories of a run or of its seeds, by path."""
     paths = [found / "history.json" for found in folders_of_seeds(folder)]
     histories = {path: read_json(path) for path in paths if path.exists()}
     if not any(histories.values()):
@@ -122,7 +107,7 @@ def _places(history, by):
 
 
 def _named(quantity):
-    """Such as "validation loss" for `val_loss`."""
+    """Returns "validation loss" for `val_loss`, say."""
     words = quantity.removeprefix("val_").replace("_", " ")
     words = " ".join(word.upper() if word in ("bleu", "ter", "mcc") else word for word in words.split())
     return f"validation {words}" if quantity.startswith("val_") else words

@@ -50,7 +50,7 @@ def main(arguments=None):
             origins=options.origin,
             grpc_port=options.grpc_port,
         )
-        gc.freeze()  # what is imported: requests would wait most of a second each time garbage is looked for in it
+        gc.freeze()  # imported modules: collecting garbage there would delay requests by most of a second
         server.start()
         print(f"The page: {server.url}/", flush=True)
         for name in models:
@@ -97,12 +97,12 @@ def _parser():
 
 
 def _models(given):
-    """Names of models and their folders; a folder of several models stands for all of them."""
+    """Folders of models by name; a folder of several models stands for all of them."""
     models, files = {}, []
     for each in given:
         name, _, folder = each.rpartition("=")
         path = pathlib.Path(folder)
-        if path.is_file():  # as saved_models/* names README.md, too
+        if path.is_file():  # saved_models/* includes README.md
             files.append(each)
             continue
         _check_no_run(path)
@@ -132,7 +132,7 @@ def _folders(folder):
 
 
 def _check_no_run(folder):
-    """Raises a `ValueError` that names the SavedModels of a run, if the folder is one."""
+    """Checks that the folder is no run; the error names its SavedModels."""
     path = folder / "config.json"
     values = read_json(path) if path.is_file() else None
     if not isinstance(values, dict) or "recipe" not in values:

@@ -24,7 +24,7 @@ from recipes.translate.__main__ import RECIPE
 
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
-OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}  # settings that the sweep gives
+OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}  # settings that the sweep sets
 
 
 def main(arguments=None):
@@ -51,11 +51,7 @@ def _parser():
 
 
 def plan(options):
-    """The settings of all runs: list of `TranslateConfig`.
-
-    Raises:
-        ValueError: for wrong settings, or if there is nothing to score the runs on.
-    """
+    """Returns the `TranslateConfig` of all runs. Without a test set there is nothing to score them on."""
     config = RECIPE.chosen_settings(options)
     if config.data == "train" and not config.test:
         raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
@@ -76,7 +72,7 @@ def _folder(options):
 
 
 def _attention(text):
-    """The settings of `evolving:alpha=0.1,beta=0.2`; a number alone is the width of a key."""
+    """Returns the settings of `evolving:alpha=0.1,beta=0.2`; a number alone is the width of a key."""
     name, colon, arguments = text.partition(":")
     if arguments.isdecimal():
         arguments = f"key_dim={arguments}"
@@ -86,11 +82,9 @@ def _attention(text):
         raise ValueError(f"{error} in --attentions {text}") from None
 
 
-def _title(config):
-    given = [
-        str(value) if name == "key_dim" else f"{name}={value}" for name, value in config.attention_arguments.items()
-    ]
-    return config.attention + (f":{','.join(given)}" if given else "")
+def _title(attention, arguments):
+    given = [str(value) if name == "key_dim" else f"{name}={value}" for name, value in arguments.items()]
+    return attention + (f":{','.join(given)}" if given else "")
 
 
 def published(name):
@@ -102,11 +96,7 @@ def published(name):
 
 
 def sweep(configs, folder, figures, table_only=False):
-    """Trains what has not finished, and writes table and plot to `folder` after each run.
-
-    Raises:
-        ValueError: if a run in the folder has other settings.
-    """
+    """Trains what has not finished, and writes table and plot to `folder` after each run."""
     print(f"Table and plot: {folder}/sweep.md, .png")
     train_all(
         RECIPE,
@@ -118,8 +108,8 @@ def sweep(configs, folder, figures, table_only=False):
 
 
 def find(config):
-    """The `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
-    cell = Cell(_title(config), config.num_heads, config.seed)
+    """Returns the `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
+    cell = Cell(_title(config.attention, config.attention_arguments), config.num_heads, config.seed)
     ended = outcome(RECIPE, config)
     if ended is None:
         return cell

@@ -7,13 +7,8 @@ from recipes.engine.texts.targets import KINDS
 
 
 def evaluate_saved_model(config, path, files):
-    """Measures a SavedModel of recipes.classify on test sets, and prints the measures.
-
-    Args:
-        config: `ClassifyConfig`, of which the settings of data count.
-        path: of the SavedModel.
-        files: those of the test sets.
-    """
-    tests, model = read_tests(config, files), ExportedPredictor(path, config)
-    targets = model.targets(tests, lambda corpus, writes: KINDS[config.predict].learn(corpus, config))
+    """Measures a SavedModel on the test sets of files, by the settings of data, and prints the measures."""
+    tests, model = read_tests(config, files), ExportedPredictor(path, config.predicts)
+    learn, separator = KINDS[config.predict].learn, config.label_separator
+    targets = model.targets(tests, lambda corpus, writes: learn(corpus, config.labels, label_separator=separator))
     evaluate(model, tests, targets)

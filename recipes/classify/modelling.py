@@ -26,12 +26,15 @@ def make_classifier(config, vocabulary_size, num_classes):
         of_encoder["attention"] = make_attention(config)
     with passing_on("model_arguments"):
         hidden_dim = config.model_arguments.get("hidden_dim", 300)
-        encoder = encoder(vocabulary_size, embedding_width(config), hidden_dim, name="encoder", **of_encoder, **common)
+        width = embedding_width(config.embeddings, config.model_arguments.get("embedding_dim"))
+        encoder = encoder(vocabulary_size, width, hidden_dim, name="encoder", **of_encoder, **common)
     pooling = SelfAttentivePooling(
         config.pooling_heads,
         config.pooling_dim,
         kernel_regularizer=regularizer,
-        head_regularizer=heads.make_head_regularizer(config),
+        head_regularizer=heads.make_head_regularizer(
+            config.attention_regularizer, config.attention_regularizer_arguments
+        ),
         name="pooling",
     )
     with passing_on("model_arguments"):
@@ -41,7 +44,8 @@ def make_classifier(config, vocabulary_size, num_classes):
 
 
 def make_attention(config):
-    """The template of the Transformer's attention; `None` for the BiLSTM."""
+    """Returns the template of the Transformer's attention; `None` for the BiLSTM."""
     if config.encoder != "transformer":
         return None
-    return heads.make_attention(config, embedding_width(config), 4, max_length=config.max_length)
+    width = embedding_width(config.embeddings, config.model_arguments.get("embedding_dim"))
+    return heads.make_attention(config, width, 4, max_length=config.max_length)

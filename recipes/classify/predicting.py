@@ -1,4 +1,4 @@
-"""Predictions of a run's model, and where its heads look."""
+"""Predictions of a run's model, and the attention of its heads."""
 
 import math
 
@@ -7,63 +7,55 @@ import tensorflow as tf
 
 from keras_headattn.analysis import head_distance
 from keras_headattn.serving import Classifier
-from keras_headattn.text import split_words
+from keras_headattn.text import WordTokenizer, split_words
 
 
 class Predictor(Classifier):
-    """A `Classifier` with a run's settings, which gives the outputs of the model when called, and shows its heads.
+    """`Classifier` that returns the outputs of the model when called, and shows its heads.
 
     Args:
         classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
         tokenizer: that of the run.
         targets: what is predicted, as of `recipes.engine.texts.targets`.
-        config: `ClassifyConfig`.
+        max_length: int, tokens of a text that are read.
         batch_size: int, texts at a time. Default 64.
     """
 
-    def __init__(self, classifier, tokenizer, targets, config, batch_size=64):
+    def __init__(self, classifier, tokenizer, targets, max_length, batch_size=64):
         super().__init__(
             classifier,
             tokenizer,
             targets.names or ["number"],
-            config.max_length,
+            max_length,
             batch_size=batch_size,
             activation=targets.activation,
         )
         self.targets = targets
-        self.config = config
         ids = tf.TensorSpec((None, None), tf.int32)
-        self.encode = tf.function(classifier.encode, [ids], autograph=False)  # to a row a head, (B, h, d)
+        self.encode = tf.function(classifier.encode, [ids], autograph=False)  # (B, h, d)
 
     def __call__(self, texts, second_texts=None, progress=None):
         return self.probabilities(texts, second_texts, progress)
 
     def measures(self, texts, second_texts=None):
-        """The mean distance of two heads of the pooling: a dictionary."""
+        """Returns the mean distance of two heads of the pooling."""
         return {"dist": mean_head_distance(self, texts, second_texts)}
 
     def attention(self, text):
-        """Where the heads of the pooling look in one text.
-
-        Args:
-            text: str.
-
-        Returns:
-            `(tokens, weights)`: list of `n` str, at most `max_length`, and array `(h, n)`.
-        """
+        """Attention of the pooling's heads in one text: `(tokens, weights)`, list of `n` str and array `(h, n)`."""
         ids = self.tokenizer.encode([text])[0][: self.max_length]
         _, out = self.model.encode(tf.constant([ids]), return_intermediates=True)
-        if self.config.tokens == "words":
-            tokens = [word.decode() for word in split_words([text], self.config.lowercase)[0].numpy()] or [text]
+        if isinstance(self.tokenizer, WordTokenizer):
+            tokens = [word.decode() for word in split_words([text], self.tokenizer.lowercase)[0].numpy()] or [text]
         else:
             tokens = [self.tokenizer.id_to_token(int(token)) for token in ids]
         return tokens[: len(ids)], out["pooling"]["weights"][0].numpy()
 
 
 def mean_head_distance(predictor, texts, second_texts=None):
-    """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
+    """Returns the mean distance of two heads' vectors of a text, over all texts and both sides of pairs."""
     distances, counts = [], []
-    if predictor.config.pooling_heads < 2:
+    if predictor.model.pooling.num_heads < 2:
         return math.nan
     for members, inputs in predictor.batches(texts, second_texts):
         for ids in inputs.values():

@@ -4,6 +4,7 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import Texts
 
+WIDTH = 300  # of words, where neither word vectors nor the settings say
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
 
 
@@ -30,7 +31,7 @@ class Model:
     encoder: str = option("bilstm", "what the heads of the pooling look at", ("bilstm", "transformer"))
     pooling_heads: int = option(30, "heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
-    # `embedding_dim` is that of `embeddings` by default; `hidden_dim` is the feed-forward width of a Transformer
+    # `embedding_dim` defaults to that of `embeddings`; `hidden_dim` is the feed-forward width of a Transformer
     model_arguments: dict = model_arguments("SentencePairClassifier", "BiLSTMEncoder", "TransformerEncoder")
 
 
@@ -64,10 +65,10 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
             raise ValueError(f"--labels must be two different ones or more. Received: labels={self.labels}")
         if dropped := set(self.labels) & set(self.drop_labels):
             raise ValueError(
-                f"A label is used or dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
+                f"A label cannot be both used and dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
             )
         if self.tokens == "pieces" and self.embeddings:
-            raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
+            raise ValueError(f"--embeddings needs --tokens words. Received: embeddings={self.embeddings!r}")
         if self.encoder == "bilstm" and (self.attention != "multi_head" or self.attention_arguments or self.num_heads):
             raise ValueError(
                 "--attention, --attention-arguments and --num-heads need --encoder transformer. "
@@ -77,7 +78,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
         if self.predict == "number" and self.select == "val_accuracy":
             object.__setattr__(self, "select", "val_loss")  # numbers have no accuracy
         if self.predict != "class" and self.class_weights != "none":
-            raise ValueError(f"--class-weights are of classes. Received: predict={self.predict!r}")
+            raise ValueError(f"--class-weights needs classes. Received: predict={self.predict!r}")
         if self.repulsive != "none" and self.pooling_heads < 2:
             raise ValueError(
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"
@@ -85,7 +86,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
 
     @property
     def without_effect(self):
-        """Names of settings of no effect: a BiLSTM has no attention but that of the pooling."""
+        """Settings without effect: a BiLSTM has no attention but that of the pooling."""
         return ("attention", "num_heads") if self.encoder == "bilstm" else ()
 
     @property
@@ -98,7 +99,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
         return (own[0] if self.embeddings and not self.model_arguments.get("embedding_dim") else self.width), own[1]
 
     def changed(self, given):
-        """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
+        """Returns these settings with others in their place, as for all recipes. Word vectors bring their own width."""
         if given.get("embeddings"):
             given = given | {"model_arguments": {"embedding_dim": None} | given.get("model_arguments", {})}
         return super().changed(given)
@@ -106,4 +107,4 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     @property
     def width(self):
         """Width of a word, without word vectors."""
-        return self.model_argument("embedding_dim") or 300
+        return self.model_arguments.get("embedding_dim") or WIDTH

@@ -1,4 +1,4 @@
-"""Training a classifier of texts."""
+"""Training of a classifier of texts."""
 
 import keras
 
@@ -7,7 +7,7 @@ from recipes.classify.modelling import make_attention, make_classifier
 from recipes.classify.predicting import Predictor
 from recipes.classify.settings import OPTIMIZERS
 from recipes.classify.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
-from recipes.engine.texts.data import load_corpora, load_tests, names_of_tests, read_tests
+from recipes.engine.texts.data import load_corpora, load_tests, read_tests
 from recipes.engine.texts.targets import KINDS
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
@@ -17,7 +17,7 @@ class Classify(TextTask):
     """A classifier of texts, its labels and its words."""
 
     def check(self):
-        embedding_width(self.config)
+        embedding_width(self.config.embeddings, self.config.model_arguments.get("embedding_dim"))
         make_attention(self.config)
 
     def try_model(self):
@@ -29,15 +29,16 @@ class Classify(TextTask):
     def read_tests(self, files):
         return load_tests(self.config) if files is None else read_tests(self.config, files)
 
-    def names_of_tests(self):
-        return names_of_tests(self.run.config())
-
     def make_targets(self, names=None):
-        kind = KINDS[self.config.predict]
-        return kind.learn(self.data.train, self.config) if names is None else kind(names, self.config)
+        config = self.config
+        kind = KINDS[config.predict]
+        options = dict(label_smoothing=config.label_smoothing, label_separator=config.label_separator)
+        return kind.learn(self.data.train, config.labels, **options) if names is None else kind(names, **options)
 
     def make_tokenizer(self):
-        return make_tokenizer(self.config, self.data and self.data.train, self.run.folder)
+        config, train = self.config, self.data and self.data.train
+        options = {name: getattr(config, name) for name in ("vocabulary_size", "min_count", "lowercase")}
+        return make_tokenizer(train, self.run.folder, config.tokens, **options)
 
     @property
     def tokens(self):
@@ -45,7 +46,7 @@ class Classify(TextTask):
         return self.config.tokens
 
     def encode(self, corpus):
-        return encode_columns(self.config, self.tokenizer, corpus)
+        return encode_columns(corpus, self.tokenizer, self.config.max_length)
 
     def make_model(self):
         return make_classifier(self.config, self.tokenizer.vocabulary_size, self.targets.width)
@@ -60,18 +61,18 @@ class Classify(TextTask):
         return f"{self.config.encoder}{attention}, {self.config.pooling_heads} heads of pooling"
 
     def uses_xla(self):
-        # A BiLSTM has kernels of cuDNN's on GPUs, which XLA does not have.
+        # XLA lacks the cuDNN kernels of a BiLSTM on GPUs.
         return default_jit() and self.config.encoder != "bilstm"
 
     def begin(self, model):
         super().begin(model)
         if self.config.embeddings:
             texts = [ids for column in self.batches.columns.values() for ids in column]
-            load_embeddings(self.config, self.tokenizer, model.encoder.embedding, texts)
+            load_embeddings(self.config.embeddings, self.tokenizer, model.encoder.embedding, texts)
 
     def lengths(self, texts, second_texts=None):
         sides = [texts] if second_texts is None else [texts, second_texts]
         return (max(map(len, ids)) for ids in zip(*map(self.tokenizer.encode, sides), strict=True))
 
     def predictor(self, model):
-        return Predictor(model, self.tokenizer, self.targets, self.config)
+        return Predictor(model, self.tokenizer, self.targets, self.config.max_length)

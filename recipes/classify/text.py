@@ -1,70 +1,51 @@
-"""From texts to ids, and the vectors that their words begin with, as a configuration names them."""
+"""Ids of texts, and the vectors that their words begin with."""
 
 import pathlib
 
 import numpy as np
 
 from keras_headattn.metrics import read_word_vectors
+from recipes.classify.settings import WIDTH
 from recipes.engine.vocabularies import learn_tokenizer
 
 FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}
 
 
-def make_tokenizer(config, train, folder):
-    """Learns the vocabulary if the run's folder lacks it, and loads it.
+def make_tokenizer(train, folder, kind, **options):
+    """Loads the vocabulary, which is learned if the run's folder lacks it.
 
-    Args:
-        config: `ClassifyConfig`.
-        train: `LabelledText`, or `None` if the vocabulary has been learned.
-        folder: path of the run.
-
-    Returns:
-        `WordTokenizer` or `SentencePieceTokenizer`.
-
-    Raises:
-        ValueError: without `train`, if the folder has no vocabulary.
+    `train` is a `LabelledText`, or `None` if the vocabulary has been learned; `kind` is "words" or "pieces"; `options`
+    are of `learn_tokenizer`.
     """
-    return learn_tokenizer(
-        folder / FILES[config.tokens],
-        None if train is None else [*train.texts, *(train.second_texts or ())],
-        config.tokens,
-        config.vocabulary_size,
-        config.min_count,
-        config.lowercase,
-    )
+    texts = None if train is None else [*train.texts, *(train.second_texts or ())]
+    return learn_tokenizer(folder / FILES[kind], texts, kind, **options)
 
 
-def encode_columns(config, tokenizer, corpus):
-    """Ids of a `LabelledText`, of each text at most `max_length`: a dict of `"text"` and, of pairs, `"second_text"`."""
+def encode_columns(corpus, tokenizer, max_length):
+    """Returns ids of a `LabelledText`, at most `max_length` of a text, as `"text"` and, of pairs, `"second_text"`."""
     sides = {"text": corpus.texts, "second_text": corpus.second_texts}
-    return {name: [ids[: config.max_length] for ids in tokenizer.encode(side)] for name, side in sides.items() if side}
+    return {name: [ids[:max_length] for ids in tokenizer.encode(side)] for name, side in sides.items() if side}
 
 
-def embedding_width(config):
-    """Width of the embeddings.
+def embedding_width(embeddings=None, embedding_dim=None):
+    """Returns the width of the embeddings: that of the word vectors in a file, or that which the settings name.
 
-    Raises:
-        FileNotFoundError: if the file of word vectors is missing.
-        ValueError: if its vectors have another width than the settings name.
+    A missing file, or vectors of another width, are errors.
     """
-    if not config.embeddings:
-        return config.width
-    width, given = word_vector_width(config.embeddings), config.model_arguments.get("embedding_dim")
-    if given not in (None, width):
-        raise ValueError(f"The vectors in {config.embeddings} have {width} numbers. Received: embedding_dim={given}")
+    if not embeddings:
+        return embedding_dim or WIDTH
+    width = word_vector_width(embeddings)
+    if embedding_dim not in (None, width):
+        raise ValueError(f"The vectors in {embeddings} have {width} numbers. Received: embedding_dim={embedding_dim}")
     return width
 
 
-def load_embeddings(config, tokenizer, embedding, texts):
-    """Gives an embedding the vectors of a file, and says how many of the words have one.
+def load_embeddings(path, tokenizer, embedding, texts):
+    """Gives a `keras.layers.Embedding` the vectors of a file, and prints how many words of the training set have one.
 
-    Args:
-        config: `ClassifyConfig` with `embeddings`, the file.
-        tokenizer: `WordTokenizer`.
-        embedding: `keras.layers.Embedding`. Words without a vector keep what they have.
-        texts: list of integer arrays, the training set.
+    Words without a vector keep what they have. `texts` is a list of integer arrays, the training set.
     """
-    vectors = read_word_vectors(config.embeddings, set(tokenizer.vocabulary))
+    vectors = read_word_vectors(path, set(tokenizer.vocabulary))
     ids = assign_word_vectors(embedding, tokenizer, vectors)
     counts = np.bincount(np.concatenate(texts), minlength=tokenizer.vocabulary_size)
     print(
@@ -75,16 +56,6 @@ def load_embeddings(config, tokenizer, embedding, texts):
 
 def word_vector_width(path):
     """Reads the width of the vectors in a GloVe or word2vec text file off the first one.
-
-    Args:
-        path: str or path of the file.
-
-    Returns:
-        int, how many numbers a vector has.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it does not begin with a word and numbers.
 
     >>> import pathlib
     >>> _ = pathlib.Path("vectors.txt").write_text("the 1 2 3\\ncat 4 5 6\\n")
@@ -103,15 +74,7 @@ def word_vector_width(path):
 
 
 def assign_word_vectors(embedding, tokenizer, vectors):
-    """Gives the rows of an embedding the vectors of their words. Words without a vector keep what they have.
-
-    Args:
-        embedding: `keras.layers.Embedding` that is built, of `tokenizer.vocabulary_size` rows.
-        tokenizer: `WordTokenizer`.
-        vectors: dictionary of words to arrays `(D,)`, as `metrics.read_word_vectors` returns it.
-
-    Returns:
-        List of int, the ids of the words that have a vector.
+    """Assigns vectors, by word, to the rows of a built embedding; returns the ids of the words that have one.
 
     >>> from keras_headattn.text import WordTokenizer
     >>> tokenizer = WordTokenizer(["a", "cat"])

@@ -12,21 +12,14 @@ DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 
 
 def decompressed(file):
-    """An open file at its beginning, decompressed if its first bytes say that it is compressed."""
+    """Returns an open file at its beginning, decompressed if its first bytes are those of a compressed file."""
     head = file.peek(512)
     return next((opened(file) for magic, opened in COMPRESSED.items() if head.startswith(magic)), file)
 
 
 @contextlib.contextmanager
 def open_archive(file):
-    """Opens a tar archive to be read from beginning to end, and checks it to the checksum of its compression.
-
-    Args:
-        file: open binary file at its beginning.
-
-    Yields:
-        `tarfile.TarFile`.
-    """
+    """Opens a file as a tar archive, read from beginning to end and checked to the checksum of its compression."""
     content = decompressed(file)
     with tarfile.open(fileobj=content, mode="r|", tarinfo=_Member) as archive:
         yield archive
@@ -35,7 +28,7 @@ def open_archive(file):
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive; one whose header is damaged is an error, where `tarfile` takes it for the end."""
+    """Member of an archive. A damaged header is an error; `tarfile` would take it for the end."""
 
     @classmethod
     def fromtarfile(cls, archive):

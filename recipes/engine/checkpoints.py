@@ -1,4 +1,4 @@
-"""The weights kept of each epoch, the end of training, and the final weights."""
+"""Weights kept of each epoch, the end of training, and the final weights."""
 
 import json
 
@@ -13,17 +13,14 @@ NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy", "
 class SaveEpochs(keras.callbacks.Callback):
     """Keeps the logs of all epochs, and the weights of the best one and of those that the final ones are made of.
 
-    Args:
-        run: `Run`.
-        model: what the weights are of.
-        config: `recipes.engine.settings.Training`.
+    The arguments after `run` and the model are those of `final_epochs`.
     """
 
-    def __init__(self, run, model, config):
+    def __init__(self, run, model, select="val_loss", average=1, average_of="best"):
         super().__init__()
         self.run = run
         self.trained = model
-        self.config = config
+        self.select, self.average, self.average_of = select, average, average_of
 
     def on_epoch_end(self, epoch, logs=None):
         try:
@@ -31,7 +28,7 @@ class SaveEpochs(keras.callbacks.Callback):
         except OSError as error:
             newest = max(self.run.checkpoints.glob("epoch-*.npz"), default="none")
             raise OSError(
-                f"What epoch {epoch + 1} learned cannot be written: {error}. The newest checkpoint is {newest}."
+                f"The weights of epoch {epoch + 1} cannot be written: {error}. The newest checkpoint is {newest}."
             ) from error
 
     def _save(self, epoch, logs):
@@ -39,10 +36,10 @@ class SaveEpochs(keras.callbacks.Callback):
         history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
         self.run.save_model(self.trained, weights_of(self.run, done))
         write_atomically(self.run.folder / "history.json", json.dumps(history, indent=1).encode())
-        # An epoch that is interrupted after this point is done again, on GPUs perhaps to a slightly other end.
+        # An epoch that is interrupted after this point is repeated, on GPUs perhaps with a slightly different result.
         kept = set()
         for known in filter(None, (history, history[:-1])):
-            epochs = best_epoch(known, self.config.select), *final_epochs(known, self.config)
+            epochs = best_epoch(known, self.select), *final_epochs(known, self.select, self.average, self.average_of)
             kept |= {weights_of(self.run, n) for n in epochs}
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
@@ -50,14 +47,9 @@ class SaveEpochs(keras.callbacks.Callback):
 
 
 class StopWhenStalled(keras.callbacks.Callback):
-    """Ends training when validation gets no better, by all epochs of the run.
+    """Ends training when validation gets no better, over all epochs of the run; see `has_stalled`.
 
     `Resume` is not to see it: with more patience the run may go on.
-
-    Args:
-        run: `Run`.
-        patience: as `has_stalled` takes it.
-        select: as `best_epoch` takes it.
     """
 
     def __init__(self, run, patience, select="val_loss"):
@@ -68,7 +60,7 @@ class StopWhenStalled(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         stalled = has_stalled(self.run.history(), self.patience, self.select)
-        if gather([stalled], self.model.distribute_strategy).any():  # workers may see the file at different times
+        if gather([stalled], self.model.distribute_strategy).any():  # workers may see different versions of the file
             print(f"\nNo better {NAMES[self.select]} for {self.patience} epochs: training ends.")
             self.model.stop_training = True
 
@@ -79,11 +71,9 @@ def weights_of(run, epoch):
 
 
 def best_epoch(history, select="val_loss"):
-    """The epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
+    """Returns the epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
 
-    Args:
-        history: list of the logs of all epochs.
-        select: `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal ones the first counts.
+    `select` is `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal epochs the first counts.
     """
     return _from_best(history, select)[0]
 
@@ -95,7 +85,7 @@ def _from_best(history, select):
 
 
 def has_stalled(history, patience, select="val_loss"):
-    """Whether the last `patience` epochs (`None`: any number) brought no better validation loss, or accuracy.
+    """True if the last `patience` epochs (`None`: any number) brought no better validation loss, accuracy or score.
 
     >>> has_stalled([{"val_loss": 2.0}, {"val_loss": 3.0}], patience=1)
     True
@@ -103,23 +93,19 @@ def has_stalled(history, patience, select="val_loss"):
     return bool(history) and patience is not None and len(history) - best_epoch(history, select) >= patience
 
 
-def final_epochs(history, config):
-    """The epochs (1 = the first) whose mean the final weights are.
+def final_epochs(history, select="val_loss", average=1, average_of="best"):
+    """The epochs (1 = the first) whose mean the final weights are: the best or the last (`average_of`) `average`
+    epochs.
 
-    Args:
-        history: list of the logs of all epochs.
-        config: `recipes.engine.settings.Training`.
-
-    >>> from recipes.engine.settings import Training
-    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], Training(average=2))
+    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], average=2)
     [1, 3]
     """
-    if config.average_of == "last":
-        return list(range(1, len(history) + 1))[-config.average :]
-    return sorted(_from_best(history, config.select)[: config.average])
+    if average_of == "last":
+        return list(range(1, len(history) + 1))[-average:]
+    return sorted(_from_best(history, select)[:average])
 
 
 def finish(run, model, epochs):
-    """Gives `model` its final weights, the mean of those of these epochs, and saves it."""
+    """Gives `model` its final weights, the mean of those of some epochs, and saves it."""
     average_weights(model, [weights_of(run, epoch) for epoch in epochs])
     run.save_model(model, run.model)

@@ -1,4 +1,4 @@
-"""The command line of recipes: one sub-command at a time, and a mistake in one line."""
+"""Command line of recipes: one sub-command at a time, errors in one line."""
 
 import argparse
 import contextlib
@@ -15,14 +15,14 @@ from recipes.engine.signatures import suggestion
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A sub-command.
+    """Sub-command.
 
     Args:
         run: function of the options.
         help: str, a line.
         add: function that adds its arguments to an `argparse.ArgumentParser`.
-        continues: whether the same command goes on after an interruption.
-        filters: whether its output may be cut short, as by `| head`.
+        continues: True if the same command goes on after an interruption.
+        filters: True if its output may be cut short, as by `| head`.
     """
 
     run: Callable
@@ -33,13 +33,8 @@ class Command:
 
 
 def run_command(name, doc, commands, arguments=None):
-    """Runs one of the commands; the first where none is named.
-
-    Args:
-        name: str, the module in `recipes`.
-        doc: str, what `--help` prints first.
-        commands: dictionary of name to `Command`.
-        arguments: list of str; `None`: those of the process.
+    """Runs one of the commands of the module `recipes.NAME`; the first if none is named. `doc` is what `--help` prints
+    first.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     default = next(iter(commands))
@@ -60,7 +55,7 @@ def run_command(name, doc, commands, arguments=None):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no options that are cut short, and names the option that a wrong one may stand for."""
+    """Parser that takes no abbreviated options, and suggests the option that a wrong one may stand for."""
 
     def __init__(self, **arguments):
         super().__init__(allow_abbrev=False, **arguments)
@@ -74,22 +69,20 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(name, doc):
-    """The parser of `python -m recipes.NAME`, whose help begins with `doc` as it stands."""
+    """Returns the parser of `python -m recipes.NAME`, whose help begins with `doc` as it stands."""
     raw = argparse.RawDescriptionHelpFormatter
     return Parser(prog=f"python -m recipes.{name}", description=doc, formatter_class=raw)
 
 
 @contextlib.contextmanager
 def one_line_errors(again=False, filters=False):
-    """Ends the process with one line where a mistake of the user raises an error, and with 130 after Ctrl-C.
+    """Ends the process with one line where a user's mistake raises an error, and with 130 after Ctrl-C.
 
-    Args:
-        again: whether the same command goes on after an interruption.
-        filters: whether the output may be cut short, as by `| head`.
+    `again`: the same command goes on after an interruption. `filters`: the output may be cut short, as by `| head`.
     """
     try:
         yield
-    except BrokenPipeError:  # what reads the output has ended
+    except BrokenPipeError:  # the reader has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not filters:
             sys.exit(1)
@@ -108,14 +101,14 @@ def sentences_in(file):
 
 
 def place_in(file, number):
-    """Names the place of a line, for errors."""
+    """Names the place of a line in errors."""
     return f"{'standard input' if file == '-' else file}, line {number}"
 
 
 def portions(file, size=256):
-    """The lines of a file, or of standard input, `"-"`: lists of so many, or of one that is typed.
+    """Yields lists of `size` lines of a file or of standard input, `"-"`, where a terminal gives one line at a time.
 
-    Few at a time, so that a long file or a pipe shows its first results soon. Of XML the `<seg>` elements are lines.
+    A long file or a pipe shows its first results soon. Of XML the `<seg>` elements are lines.
     """
     lines = sentences_in(file)
     size = 1 if file == "-" and sys.stdin.isatty() else size
@@ -124,29 +117,19 @@ def portions(file, size=256):
 
 
 def fill_in_samples(options, kinds):
-    """Gives --samples and --seed their defaults.
-
-    Raises:
-        ValueError: if one is given that none of the kinds of scores uses.
-    """
+    """Gives --samples and --seed their defaults; one that no chosen kind of scores uses is an error."""
     for name, default, users in (("samples", 100, {"lime"}), ("seed", 0, {"lime", "random"})):
         if getattr(options, name) is None:
             setattr(options, name, default)
         elif users.isdisjoint(kinds):
             raise ValueError(
-                f"--{name} is of {' and '.join(sorted(users))}. Received: {name}={getattr(options, name)} for "
+                f"--{name} is only for {' and '.join(sorted(users))}. Received: {name}={getattr(options, name)} for "
                 f"{', '.join(kinds)}"
             )
 
 
 def report_cut(cut, done, longest):
-    """Writes to standard error which lines were too long.
-
-    Args:
-        cut: list of ints, their numbers.
-        done: int, how many lines there were.
-        longest: int, the most tokens of a line.
-    """
+    """Writes to standard error which of `done` lines, by number, have more than `longest` tokens."""
     if cut:
         shown = ", ".join(map(str, cut[:10])) + (", ..." if len(cut) > 10 else "")
         print(

@@ -12,13 +12,10 @@ from recipes.engine.tables import mean_text, table
 
 
 def scores_by_seed(folder):
-    """Scores of the finished runs in a folder: of one run itself, or of those of several seeds.
+    """Returns the scores of the finished runs in a folder: one run, or those of several seeds.
 
     In a folder of such folders, `seed=1/seed=1` and so on, each has the means of its runs: say, of the fine-tunings of
     one of several pre-trainings.
-
-    Args:
-        folder: path.
 
     Returns:
         Dictionary from seed to test set to measure to value or `None`, sorted by seed.
@@ -38,7 +35,6 @@ def scores_by_seed(folder):
 
 
 def _seed(path):
-    """The seed in a run's settings."""
     settings = read_json(path)
     if not isinstance(settings, dict) or not isinstance(settings.get("seed"), int):
         raise ValueError(f"The settings of a run must have a seed. Received: {path}")
@@ -53,13 +49,8 @@ def _means(folder):
 
 
 def common_test(scores):
-    """Name of the test set that stands for all where none is named: the first one that all runs have.
-
-    Args:
-        scores: dictionary from title to what `scores_by_seed` returns.
-
-    Raises:
-        ValueError: if there is none.
+    """The first test set that all runs have; an error if there is none. Takes scores by title, as `scores_by_seed`
+    returns them.
 
     >>> common_test({"plain": {0: {"new": {}, "test": {}}}, "svgd": {0: {"test": {}}}})
     'test'
@@ -71,17 +62,8 @@ def common_test(scores):
 
 
 def on_test(scores, test):
-    """The scores on one test set.
-
-    Args:
-        scores: dictionary from title to what `scores_by_seed` returns.
-        test: str.
-
-    Returns:
-        Dictionary from title to seed to measure to value or `None`.
-
-    Raises:
-        ValueError: if a run has none.
+    """The scores on one test set: from title to seed to measure to value. Takes scores by title, as `scores_by_seed`
+    returns them.
     """
     for title, seeds in scores.items():
         for seed, tests in seeds.items():
@@ -93,13 +75,9 @@ def on_test(scores, test):
 
 
 def paired_test(values, others):
-    """Two-sided p value of a paired t-test: whether the same seeds score differently on average.
+    """Two-sided p value of a paired t-test of two dictionaries from seed to value.
 
-    Args:
-        values, others: dictionaries from seed to value.
-
-    Returns:
-        float; `None` if fewer than two seeds are common, or all differ by the same.
+    `None` if fewer than two seeds are common, or all differ by the same.
 
     >>> round(paired_test({1: 0.5, 2: 0.6, 3: 0.7}, {1: 0.6, 2: 0.7, 3: 0.9}), 3)
     0.057
@@ -113,14 +91,8 @@ def paired_test(values, others):
 
 
 def markdown(scores, measures=None):
-    """Table of means, standard deviations and p values.
-
-    Args:
-        scores: what `on_test` returns. The others are compared with the first.
-        measures: list of measures. Defaults to all.
-
-    Returns:
-        str.
+    """Table of means, standard deviations and p values of what `on_test` returns; the others are compared with the
+    first.
 
     >>> print(markdown({"plain": {0: {"f1": 0.5}}, "svgd": {0: {"f1": 0.7}}}))
     | | plain | svgd | p |

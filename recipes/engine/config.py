@@ -12,21 +12,21 @@ from dataclasses import fields
 from headattn_io.files import read_json, write_atomically
 from recipes.engine.signatures import LIMITS, check_arguments, passed_on
 
-LONGEST_CHOICES = 60  # characters that are shown beside an option; more are in its help text
+LONGEST_CHOICES = 60  # characters beside an option; longer lists are in its help text
 
 
 def option(default, help, choices=None, changeable=False, metavar=None, of=(), **limits):
-    """A field of a settings dataclass.
+    """Returns a field of a settings dataclass.
 
     Args:
         default: its default.
         help: str, for the command line.
         choices: the values that it takes. Default `None`: any of its type.
-        changeable: whether another value may continue a run. Default False.
+        changeable: True if a run may be continued with another value.
         metavar: what stands for a value in the help text: `"FILE"`. Default `None`: its type.
-        of: of a dictionary: what takes it as arguments. List of classes and functions by their paths, or a dictionary
-            of such lists by the choices of another setting: `optimizer`, say, of `optimizer_arguments`. A value is
-            merged with the default, key by key. Default `()`: its names are those of the default.
+        of: for a dictionary of arguments, the paths of what takes them: a list, or a dictionary of lists by the choices
+            of another setting: `optimizer`, say, of `optimizer_arguments`. A value is merged with the default, key by
+            key. Default `()`: its names are those of the default.
         **limits: bounds of numbers, named as in `LIMITS`.
     """
     metadata = {"help": help, "choices": choices, "changeable": changeable, "metavar": metavar, "of": of, **limits}
@@ -36,11 +36,7 @@ def option(default, help, choices=None, changeable=False, metavar=None, of=(), *
 
 
 def settings(**defaults):
-    """Decorator that makes a class a settings dataclass.
-
-    Args:
-        **defaults: other defaults of fields that the class inherits, or whole fields made by `option`.
-    """
+    """Decorator that makes a settings dataclass; `defaults` are other defaults of inherited fields, or fields."""
 
     def decorate(cls):
         bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
@@ -55,16 +51,12 @@ def settings(**defaults):
 
 
 def default_of(field):
-    """The default of a field."""
+    """Returns the default of a field."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def check_ranges(config):
-    """Compares numbers with the limits of their fields; for `__post_init__`. `None` is within any.
-
-    Raises:
-        ValueError: that names the option, its limit and the value.
-    """
+    """Compares numbers with the limits of their fields. `None` is within any."""
     for field in fields(config):
         value = getattr(config, field.name)
         for limit, within in LIMITS.items():
@@ -76,17 +68,13 @@ def check_ranges(config):
 
 
 def takers(config, field):
-    """Paths of what takes the arguments of a field with these settings; empty if that is open."""
+    """Returns the paths of what takes the arguments of a field with these settings; empty if that is open."""
     of = field.metadata["of"]
     return of.get(getattr(config, field.name.removesuffix("_arguments")), ()) if isinstance(of, dict) else of
 
 
 def check_passed_on(config):
-    """Checks the names of all arguments that settings pass on, and the types of their values, without Keras.
-
-    Raises:
-        ValueError: that names the option, what takes its arguments, and the nearest name.
-    """
+    """Checks the names and types of all arguments that settings pass on, without importing Keras."""
     for field in fields(config):
         own = default_of(field)
         if paths := takers(config, field):
@@ -99,7 +87,7 @@ def check_passed_on(config):
 
 @contextlib.contextmanager
 def passing_on(name):
-    """Names the setting whose arguments a constructor refuses: a `ValueError`."""
+    """Turns an error of a constructor into a `ValueError` that names the setting its arguments came from."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -107,14 +95,14 @@ def passing_on(name):
 
 
 def add_options(parser, cls, names=None, default=None, first=None):
-    """Adds options for the fields of the dataclass; one not given is absent from the result.
+    """Adds options for the fields of a settings dataclass; one that is not given is absent from the result.
 
     Args:
         parser: `argparse.ArgumentParser`.
-        cls: settings dataclass. The fields of classes with one `title` are a group of that title in the help text.
+        cls: settings dataclass. Fields of classes with one `title` are a group in the help text.
         names: of the fields; `None`: all.
-        default: what the help text gives as default, in place of the fields' own. There are no groups then.
-        first: a group of the parser for the fields in the class's `MOST_USED`. Default `None`: they have none.
+        default: shown in place of the fields' own defaults. There are no groups then.
+        first: group of the parser for the fields in the class's `MOST_USED`. Default `None`: they have none.
     """
     hints, known = typing.get_type_hints(cls), {field.name: field for field in fields(cls)}
     known = {name: field for name, field in known.items() if names is None or name in names}
@@ -162,7 +150,7 @@ def _add_option(group, field, hint, default):
 
 
 def _described(of):
-    """The arguments of constructors, for the help text."""
+    """Returns the arguments of constructors, for the help text."""
     takes = dict.fromkeys(map(tuple, of.values() if isinstance(of, dict) else [of] if of else ()))
     names = [
         f"{' and '.join(path.rpartition('.')[2] for path in paths)}: {', '.join(passed_on(paths))}" for paths in takes
@@ -181,11 +169,7 @@ class _Arguments(argparse.Action):
 
 
 def read_arguments(texts):
-    """Arguments of a constructor: dictionary of `["alpha=0.1", "mixture=random,dense"]`.
-
-    Raises:
-        ValueError: if one is no NAME=VALUE.
-    """
+    """Turns `["alpha=0.1", "mixture=random,dense"]` into a dictionary of constructor arguments."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -196,7 +180,7 @@ def read_arguments(texts):
 
 
 def _value(text):
-    """The value that a text stands for.
+    """Returns the value that a text stands for.
 
     >>> _value("0.1"), _value("none"), _value("random,dense"), _value("value,"), _value("pairwise")
     (0.1, None, ('random', 'dense'), ('value',), 'pairwise')
@@ -211,7 +195,7 @@ def _value(text):
 
 
 def _text_of(value):
-    """The text that stands for a value.
+    """Returns the text that stands for a value.
 
     >>> _text_of(("a", "b")), _text_of(("test",)), _text_of(None), _text_of(0.1)
     ('a,b', 'test,', 'none', '0.1')
@@ -222,11 +206,7 @@ def _text_of(value):
 
 
 def override(config, values):
-    """A copy of `config` with the given values, checked. Dictionaries are merged, key by key.
-
-    Raises:
-        ValueError: for an unknown name, a wrong type, or a value that is not among the choices.
-    """
+    """Returns a copy of `config` with other values, checked. Dictionaries are merged, key by key."""
     hints, known = typing.get_type_hints(type(config)), {field.name: field for field in fields(config)}
     checked = {}
     for name, value in values.items():
@@ -245,12 +225,7 @@ def save_config(config, path, recipe):
 
 
 def load_config(cls, path, recipe):
-    """Settings from a JSON file; what the file does not name has its default.
-
-    Args:
-        cls: settings dataclass.
-        path: of the file.
-        recipe: str, the recipe that they must be of.
+    """Settings of a recipe from a JSON file; what the file does not name has its default.
 
     Raises:
         ValueError: as `override`; or if the file holds no JSON object, or another recipe's settings.
@@ -279,12 +254,12 @@ def load_config(cls, path, recipe):
 
 
 def flag(name):
-    """The option of a setting: `--batch-size` of `batch_size`."""
+    """Returns the option of a setting: `--batch-size` of `batch_size`."""
     return "--" + name.replace("_", "-")
 
 
 def _kind(hint):
-    """`(type, whether a tuple of it, whether None is allowed)`."""
+    """`(type, True if a tuple of it, True if None is allowed)`."""
     if isinstance(hint, types.UnionType):
         return next(kind for kind in hint.__args__ if kind is not type(None)), False, True
     if typing.get_origin(hint) is tuple:

@@ -9,13 +9,9 @@ from keras_headattn.analysis import draw_confusion_matrix
 
 
 def write_confusion(folder, labels, predicted, names):
-    """Writes `confusion.txt` and `confusion.png`, which TensorBoard shows, too.
+    """Writes `confusion.txt` and `confusion.png` to the folder of a test set; TensorBoard shows the picture.
 
-    Args:
-        folder: path of the results of a test set.
-        labels: integers `(B,)`.
-        predicted: probabilities `(B, C)`.
-        names: list of C str.
+    `labels` are integers `(B,)`, `predicted` probabilities `(B, C)`, `names` C str.
     """
     labels, predicted = np.asarray(labels), np.asarray(predicted)
     text = confusion_text(labels, predicted.argmax(axis=1), names)
@@ -26,9 +22,8 @@ def write_confusion(folder, labels, predicted, names):
 
 
 def report_one_class(name, labels, predicted, names):
-    """Says so if all texts of the test set `name` were taken for one class, and are not all of one.
-
-    Takes what `write_confusion` does.
+    """Says so if all texts of a test set were taken for one class, and are not all of one; takes what `write_confusion`
+    does.
 
     >>> report_one_class("test", [0, 1], [[0.6, 0.4], [0.7, 0.3]], ["bad", "good"])
     test: every text was taken for bad.
@@ -39,7 +34,7 @@ def report_one_class(name, labels, predicted, names):
 
 
 def confusion_text(labels, predicted, names):
-    """A table of how often each label, in rows, was taken for which, in columns: str.
+    """Returns a table of how often each label (rows) was taken for which (columns).
 
     >>> print(confusion_text([0, 1, 1], [0, 0, 1], ["bad", "good"]))
           bad good

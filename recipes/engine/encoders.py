@@ -1,36 +1,29 @@
 """Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes.pretrain or recipes.glue."""
 
 import functools
+import json
 import pathlib
 
 import keras
-from keras.saving import deserialize_keras_object
+from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json
+from headattn_io.files import read_json, write_atomically
 from headattn_io.optional import optional_import
 from keras_headattn import layers
 from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
-from keras_headattn.models import Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
+from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
 from keras_headattn.training import Model
 from recipes.engine.heads import make_attention, make_head_regularizer
 from recipes.engine.pretrained import run_settings
 
 
 class MaskedLMTrainer(MaskedLMPretraining, Model):
-    """`MaskedLMPretraining` on several replicas, and with XLA."""
+    """`MaskedLMPretraining` that trains on several replicas, and with XLA."""
 
 
 def tokenizer_of(checkpoint, max_length=None):
-    """The tokenizer of a checkpoint or of a run.
-
-    Args:
-        checkpoint: path.
-        max_length: int, ids beyond which rows are cut. Default `None`: none is cut.
-
-    Raises:
-        FileNotFoundError, ValueError: if there is none.
-    """
+    """Returns the tokenizer of a checkpoint or of a run, which cuts rows to `max_length` ids."""
     if run_settings(checkpoint) is None:
         return tokenizer_there(checkpoint, max_length=max_length)
     path = pathlib.Path(checkpoint, "tokenizer.json")
@@ -40,6 +33,13 @@ def tokenizer_of(checkpoint, max_length=None):
     return type(tokenizer).from_config({**tokenizer.get_config(), "max_length": max_length})
 
 
+def kept_tokenizer(path, make):
+    """Loads the tokenizer in a file of a run's folder; the function `make` returns it if the file is missing."""
+    if not path.exists():
+        write_atomically(path, json.dumps(serialize_keras_object(make())).encode())
+    return deserialize_keras_object(read_json(path))
+
+
 def read_encoder(checkpoint, kind, pooler=False, weights=True, **arguments):
     """Reads the encoder of a checkpoint or of a run.
 
@@ -47,15 +47,12 @@ def read_encoder(checkpoint, kind, pooler=False, weights=True, **arguments):
         checkpoint: path of a folder.
         kind: str, the kind of the checkpoint's head, see `kind_of`. A run knows its own: an ELECTRA run has
             `"linear"`, as in its program.
-        pooler: bool, whether BERT's pooler is kept where there is one.
-        weights: bool. `False` keeps the sizes alone and initializes every weight.
+        pooler: True to keep BERT's pooler where there is one.
+        weights: False to keep the sizes alone and initialize every weight.
         **arguments: arguments of `Bert`, in place of the checkpoint's.
 
     Returns:
         Tuple `(encoder, kind)`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if it cannot be read.
     """
     if run_settings(checkpoint) is None:
         without = {} if kind == "bert" and pooler else {"pooler": False}
@@ -85,7 +82,6 @@ def _of_run(path):
 
 
 def _arguments(encoder):
-    """The arguments of a `Bert`."""
     config = encoder.get_config()
     return {name: value for name, value in config.items() if name not in ("name", "trainable", "dtype")}
 
@@ -102,37 +98,27 @@ def _copy(there, encoder):
         print(f"Not in the run, and initialised: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}")
 
 
-def check_attention(config):
-    """Checks that the attention of the settings can be made.
-
-    Raises:
-        ValueError: naming the option and what was received.
-    """
-    # Its number of heads and its width are those of the encoder.
-    make_attention(config, 64 * (config.num_heads or 4), 4)
-
-
-def check_readable_checkpoint(path):
-    """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if not.
-    """
-    tokenizer_of(path)
-    if "registered_name" in _values(path):
-        optional_import("keras_hub")
+def check_encoder(config):
+    """Checks that settings name a size, or a checkpoint that can be read, and that their attention can be made."""
+    if not config.checkpoint and config.size not in BERT_SIZES:
+        raise ValueError(f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}")
+    make_attention(config, *config.attention_shape)
+    if config.checkpoint:
+        tokenizer_of(config.checkpoint)
+        if "registered_name" in _values(config.checkpoint):  # of KerasHub
+            optional_import("keras_hub")
 
 
 def attention_of(config):
-    """The attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
+    """Returns the attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
     cls = layers.ATTENTIONS[config.attention]
     arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
-    arguments |= {"head_regularizer": make_head_regularizer(config), **config.attention_arguments}
-    return functools.partial(cls, **arguments)
+    regularizer = make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments)
+    return functools.partial(cls, **arguments, head_regularizer=regularizer, **config.attention_arguments)
 
 
 def kind_of(path):
-    """The kind of a checkpoint's head: "bert", "roberta" or "electra"."""
+    """Returns the kind of a checkpoint's head: "bert", "roberta" or "electra"."""
     found = model_type(path)
     if "camembert" in found:  # RoBERTa under another name
         return "roberta"
@@ -140,7 +126,7 @@ def kind_of(path):
 
 
 def model_type(path):
-    """The kind of model by config.json, in small letters; "" where there is none. Presets of KerasHub have a class."""
+    """Returns the kind of model by config.json, in small letters; "" without one. Presets of KerasHub have a class."""
     values = _values(path)
     return str(values.get("model_type", values.get("class_name", ""))).lower()
 

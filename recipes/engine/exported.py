@@ -8,7 +8,7 @@ import numpy as np
 
 
 def saved_model_in(folder):
-    """The path of the SavedModel in a folder: itself, or its latest version. `None` if there is none."""
+    """Returns the path of the SavedModel in a folder: itself, or its latest version; `None` without one."""
     folder = pathlib.Path(folder)
     versions = [path for path in folder.glob("*/saved_model.pb") if path.parent.name.isdecimal()]
     if (folder / "config.json").exists():  # a run
@@ -19,11 +19,7 @@ def saved_model_in(folder):
 
 
 def load_saved_model(path):
-    """The loaded SavedModel of a path. Keep it: its signatures do not keep it alive.
-
-    Raises:
-        ValueError: if it cannot be loaded.
-    """
+    """Loads a SavedModel. Keep it: its signatures do not keep it alive."""
     import tensorflow as tf
 
     with contextlib.suppress(ImportError):
@@ -36,17 +32,10 @@ def load_saved_model(path):
 
 
 class SavedModel:
-    """A SavedModel of texts, called by its signature `serving_default`.
-
-    Args:
-        path: of its version.
-        batch_size: int, texts at a time. Default 64.
+    """SavedModel of texts, called by its signature `serving_default`, `batch_size` texts at a time.
 
     Attributes:
         inputs, outputs: sets of str, their names.
-
-    Raises:
-        ValueError: if it cannot be loaded, or takes other than texts.
     """
 
     def __init__(self, path, batch_size=64):
@@ -64,11 +53,7 @@ class SavedModel:
         self._constant = functools.partial(tf.constant, dtype=tf.string)
 
     def __call__(self, texts, second_texts=None, progress=None):
-        """The outputs for texts, or pairs of them: dictionary of a name to an array.
-
-        Raises:
-            ValueError: for pairs where single texts are wanted, or the other way round.
-        """
+        """Returns the outputs for texts, or pairs of them: dictionary of name to array."""
         sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
         if set(sides) != self.inputs:
             raise ValueError(

@@ -1,20 +1,17 @@
-"""Sizes and checksums of data, by which a run that goes on knows whether they are still the same."""
+"""Sizes and checksums of data, by which a continued run knows whether they are still the same."""
 
 import collections.abc
 import dataclasses
 import hashlib
 import json
 
-ROWS = 1000  # that are hashed together
+ROWS = 1000  # hashed together
 
 
 def fingerprint(corpora):
-    """Sizes and checksums of the training and validation sets: dictionary of `"training"` and `"validation"`.
+    """Sizes and checksums of the training and validation sets of a `Corpora`, under `"training"` and `"validation"`.
 
     All of their content counts but the names of files. A set of a type that JSON cannot express is left out.
-
-    Args:
-        corpora: `recipes.engine.task.Corpora`.
 
     >>> from recipes.engine.task import Corpora
     >>> data = fingerprint(Corpora(["a", "b"], ["c"], {}))
@@ -33,11 +30,7 @@ def fingerprint(corpora):
 
 
 def checksum(value):
-    """SHA-256 of what JSON can express, and of dataclasses and sequences of it: str.
-
-    Raises:
-        TypeError: for other values.
-    """
+    """SHA-256 of values that JSON can express, and of dataclasses and sequences of them. Others are a `TypeError`."""
     digest = hashlib.sha256()
     parts = _as_json(value) if dataclasses.is_dataclass(value) else {"value": value}
     for name, part in parts.items():

@@ -4,16 +4,7 @@ import pathlib
 
 
 def titles(folders):
-    """Names of runs: the part of their folders that differs.
-
-    Args:
-        folders: list of paths.
-
-    Returns:
-        List of str, all different.
-
-    Raises:
-        ValueError: if a folder is given twice.
+    """Returns the names of runs: the part of their folders that differs. A folder given twice is an error.
 
     >>> titles(["runs/standard", "runs/svgd"])
     ['standard', 'svgd']
@@ -26,7 +17,7 @@ def titles(folders):
     parts = [list(path.parts) for path in paths]
     if len(parts) == 1:
         return [parts[0][-1]]
-    # What all end in is left out, then what all begin with; something is left of each.
+    # Leaves out the common end, then the common beginning; something is left of each.
     while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
         parts = [each[:-1] for each in parts]
     while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:
@@ -35,19 +26,12 @@ def titles(folders):
 
 
 def by_title(folders, find):
-    """Dictionary of `titles` to what the function `find` makes of each folder."""
+    """Returns a dictionary of `titles` to what the function `find` returns for each folder."""
     return dict(zip(titles(folders), map(find, folders), strict=True))
 
 
 def folders_of_seeds(folder):
-    """The runs in a folder: of one run itself, of a folder made by `--seeds` one for each seed.
-
-    Args:
-        folder: path.
-
-    Returns:
-        List of paths, sorted by seed. It is empty if there is no run.
-    """
+    """The runs in a folder, sorted by seed: that of one run itself, or those of `--seeds`; empty without any."""
     folder = pathlib.Path(folder)
     if _has_run(folder):
         return [folder]
@@ -60,17 +44,7 @@ def _has_run(folder):
 
 
 def chosen_layers(paths, numbers=None):
-    """The layers of some numbers.
-
-    Args:
-        paths: paths of all layers, in their order.
-        numbers: list of int, from 1, or from the last, -1. Default `None`: the last three that there are.
-
-    Returns:
-        Dictionary of a number, from 1, to a path.
-
-    Raises:
-        ValueError: if there is no such layer.
+    """Layers by number, from 1 or from the last, -1: dictionary of number to path. Default: the last three.
 
     >>> chosen_layers(["a", "b"])
     {1: 'a', 2: 'b'}
@@ -91,18 +65,7 @@ def chosen_layers(paths, numbers=None):
 
 
 def indices(option, numbers, count):
-    """The indices, from 0, of what is counted from 1.
-
-    Args:
-        option: str, the command line's, such as `"--heads"`.
-        numbers: list of int.
-        count: int, how many there are.
-
-    Returns:
-        List of int.
-
-    Raises:
-        ValueError: if there is no such one.
+    """Turns numbers from 1 to `count` into indices; an error names the `option` that gave them.
 
     >>> indices("--heads", [1, 3], 4)
     [0, 2]
@@ -113,15 +76,7 @@ def indices(option, numbers, count):
 
 
 def explained(run, file, suffix=""):
-    """Where a file is explained, unless told otherwise: in the run's folder, and by the name of the file.
-
-    Args:
-        run: path of the run's folder.
-        file: str, the file, or `"-"`, standard input.
-        suffix: str, of the name. Default: none.
-
-    Returns:
-        A path.
+    """Returns the path of what explains a file: in the run's folder, under the file's name (`"-"`: standard input).
 
     >>> explained("runs/a", "texts/films.txt.gz", ".html").as_posix()
     'runs/a/explained/films.html'
@@ -131,6 +86,6 @@ def explained(run, file, suffix=""):
 
 
 def save(figure, output):
-    """Writes a picture, and prints its path."""
+    """Writes a figure, and prints its path."""
     figure.savefig(output, dpi=120)
     print(output)

@@ -1,11 +1,11 @@
-"""A SavedModel in a process that has nothing imported, as a server begins."""
+"""A SavedModel in a fresh process, as a server starts."""
 
 import json
 import os
 import subprocess
 import sys
 
-# What a server has: TensorFlow, and the packages that the model needs besides.
+# A server has TensorFlow and the packages that the model needs.
 PROGRAM = """
 import importlib, json, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -19,32 +19,26 @@ print(json.dumps(result))
 """
 
 
-def show_page(config):
-    """Prints how to try the SavedModels of a run in a browser."""
-    print(f"Try it, and see where its heads look: python -m recipes.serve {config.export_folder}")
+def show_page(folder):
+    """Prints how to try the SavedModels in a folder in a browser."""
+    print(f"Try it, and see where its heads look: python -m recipes.serve {folder}")
 
 
 def smoke_test(path, code, given, *packages):
-    """Runs a SavedModel in a fresh process.
+    """Runs a SavedModel in a fresh process; if that fails, raises an `OSError` with what the process wrote.
 
     Args:
         path: of the SavedModel.
         code: str, lines that make `result` of `given` by `call`, the model's signature. JSON can hold both.
         given: what the model is tried on.
         *packages: names of those to import besides TensorFlow.
-
-    Returns:
-        The result.
-
-    Raises:
-        OSError: with what the process wrote, if it fails.
     """
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM % code],
         input=json.dumps([str(path), given, packages]),
         capture_output=True,
         text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process holds the GPUs' memory
     )
     if process.returncode:
         raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")

@@ -6,50 +6,30 @@ from recipes.engine.signatures import ATTENTIONS, REQUIRED, arguments_of, check_
 
 
 def check_attentions(config):
-    """Checks names of arguments and numbers of heads, without importing Keras.
-
-    Raises:
-        ValueError: as `make_attention`.
-    """
+    """Checks names of arguments and numbers of heads, without importing Keras; errors are those of `make_attention`."""
     for role in set(config.names_of_attention()) - set(config.without_effect):
         if (getattr(config, role) or config.attention) != "none":
             name, given = given_arguments(config, role)
             if role == "attention":
-                number_of_heads(config, given, *config.attention_shape, name)
+                number_of_heads(name, given, *config.attention_shape, config.num_heads)
 
 
 def given_arguments(config, role="attention", name=None):
-    """The attention of a role, and the arguments that the settings give it.
-
-    Args:
-        config, role, name: as `make_attention` takes them.
-
-    Returns:
-        Tuple `(name, given)`: str, and dictionary.
-
-    Raises:
-        ValueError: for an argument that the layer does not have.
-    """
+    """The name of a role's attention, and the arguments that the settings give it; arguments as of `make_attention`."""
     name = getattr(config, role) or name or config.attention
     given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
     check_arguments(flag(f"{role}_arguments"), given, arguments_of(name), ATTENTIONS[name])
     return name, given
 
 
-def number_of_heads(config, given, width, num_heads, name):
-    """The number of heads, which must divide the width.
+def number_of_heads(name, given, width, default, num_heads=None):
+    """The number of heads: the first that is given of the layer's argument, the setting, the layer's default and
+    `default`.
 
-    Args:
-        config: settings.
-        given: dictionary of arguments of the layer.
-        width, num_heads: as `make_attention` takes them.
-        name: str, the attention.
-
-    Raises:
-        ValueError: if it does not.
+    It must divide the width, unless `key_dim` is given.
     """
     own = arguments_of(name)["num_heads"]  # such as 1 of Luong's
-    heads = given.get("num_heads") or config.num_heads or (num_heads if own is REQUIRED else own)
+    heads = given.get("num_heads") or num_heads or (default if own is REQUIRED else own)
     if "key_dim" not in given and width % heads:
         raise ValueError(
             "--num-heads must divide the width of the model, or key_dim be given by --attention-arguments. "
@@ -59,7 +39,7 @@ def number_of_heads(config, given, width, num_heads, name):
 
 
 def make_attention(config, width, num_heads, role="attention", name=None, **defaults):
-    """The attention layer of a role.
+    """Returns the attention layer of a role.
 
     Args:
         config: settings. The role's are named after it, such as `cross_attention` and `cross_attention_arguments`; the
@@ -69,21 +49,18 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         role: str, `"attention"` or the name of another setting.
         name: str, the attention where the role names none. Default `None`: that of `--attention`.
         **defaults: further arguments, for layers that take them.
-
-    Raises:
-        ValueError: for an argument that the layer does not have, a wrong value, or heads that do not divide the width.
     """
     from keras_headattn import layers
     from keras_headattn.positions import RelativePositions
 
     name, given = given_arguments(config, role, name)
     known = arguments_of(name)
-    heads = number_of_heads(config, given, width, num_heads, name)
+    heads = number_of_heads(name, given, width, num_heads, config.num_heads)
     defaults = dict(
         num_heads=heads,
         key_dim=width // heads,
         value_dim=max(1, width // heads),
-        head_regularizer=make_head_regularizer(config),
+        head_regularizer=make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments),
         **defaults,
     )
     if isinstance(given.get("relative_positions"), int):
@@ -92,12 +69,11 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         return layers.get(name, **{key: value for key, value in defaults.items() if key in known} | given)
 
 
-def make_head_regularizer(config):
-    """The regularizer that `attention_regularizer` names; `None` for none."""
-    if config.attention_regularizer == "none":
+def make_head_regularizer(name, arguments):
+    """Returns the regularizer that `attention_regularizer` names, with these arguments; `None` for `"none"`."""
+    if name == "none":
         return None
     from keras_headattn import regularizers
 
     with passing_on("attention_regularizer_arguments"):
-        cls = getattr(regularizers, REGULARIZERS[config.attention_regularizer])
-        return cls(**config.attention_regularizer_arguments)
+        return getattr(regularizers, REGULARIZERS[name])(**arguments)

@@ -1,4 +1,4 @@
-"""Locks that end with the process that has them, however it ends."""
+"""Locks that end with the process that holds them."""
 
 import contextlib
 import fcntl
@@ -10,15 +10,10 @@ _NAME = ".lock"
 
 @contextlib.contextmanager
 def locked(folder, message, is_new=False, wait=False):
-    """Lets one process at a time into a block for a folder.
+    """Lets one process at a time into a block for a folder; `message` and `wait` are as of `lock`.
 
-    Args:
-        folder: path. It is made if need be, and keeps the empty file `.lock` as long as there are others.
-        message, wait: as `lock` takes them.
-        is_new: bool, whether the folder is removed if the block leaves nothing else in it. Default False.
-
-    Raises:
-        ValueError: as `lock`.
+    The folder is made if need be, and keeps the empty file `.lock` as long as it has other files. With `is_new` it is
+    removed if the block leaves nothing else in it.
     """
     folder = pathlib.Path(folder)
     file = _open_locked(folder, message, wait)
@@ -27,7 +22,7 @@ def locked(folder, message, is_new=False, wait=False):
     finally:
         if is_new and folder.is_dir() and [path.name for path in folder.iterdir()] == [_NAME]:
             (folder / _NAME).unlink()
-            with contextlib.suppress(OSError):  # another process may have begun in it
+            with contextlib.suppress(OSError):  # another process may have started in it
                 folder.rmdir()
         file.close()
 
@@ -41,21 +36,16 @@ def _open_locked(folder, message, wait):
         except BaseException:
             file.close()
             raise
-        if os.fstat(file.fileno()).st_nlink:  # 0: the process that had it removed the folder
+        if os.fstat(file.fileno()).st_nlink:  # 0: the previous holder removed the folder
             return file
         file.close()
 
 
 def lock(file, message, wait=False):
-    """Locks an open file, until it is closed in this process and in all that inherited it.
+    """Locks an open file until it is closed in this process and in all that inherited it.
 
-    Args:
-        file: file object, open for writing.
-        message: str, what is to be said if another process has the lock.
-        wait: bool, whether to print the message and wait then. Default False: it is an error.
-
-    Raises:
-        ValueError: if another process has it and `wait` is False.
+    If another process has the lock, that is a `ValueError` with `message`; with `wait` the message is printed, and the
+    process waits.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

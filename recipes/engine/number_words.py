@@ -9,7 +9,7 @@ import numpy as np
 from headattn_io.labelled_text import LabelledText
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to
 
-# Neighbours among them, so that single letters will not do.
+# Some are related, so that single letters do not give them away.
 LANGUAGES = {
     "cs": "Czech",
     "da": "Danish",
@@ -27,20 +27,10 @@ LANGUAGES = {
 
 
 def number_words(train_size=6_000, validation_size=600, test_size=600, seed=0):
-    """Makes the three splits of the task: numbers to 999,999 in words, labelled by language.
+    """Makes the splits "train", "validation" and "test" of the task: `LabelledText`. It needs num2words.
 
-    A number from 100 on belongs to one split alone, in whatever language; smaller ones, of which the others are made,
-    to the training set. The languages are those of `LANGUAGES`, in turn.
-
-    Args:
-        train_size, validation_size, test_size: ints, examples of the splits. Default 6,000, 600 and 600.
-        seed: int. Default 0.
-
-    Returns:
-        Dict of "train", "validation" and "test" to `LabelledText`.
-
-    Raises:
-        ImportError: if num2words is not installed.
+    Texts are numbers to 999,999 in words, labelled by language, one of `LANGUAGES` in turn. A number from 100 on
+    belongs to one split alone, in whatever language; smaller ones, of which the others are made, to the training set.
 
     >>> task = number_words(24, 12, 12)
     >>> len(task["train"]), sorted(set(task["test"].labels))[:3]
@@ -58,21 +48,12 @@ def number_words(train_size=6_000, validation_size=600, test_size=600, seed=0):
 
 
 def number_documents(size=800, seed=0):
-    """Documents to pre-train an encoder on, without labels: numbers in words that count upward, in twelve languages.
+    """Makes documents to pre-train an encoder on: numbers in words that count upward, in twelve languages.
 
-    A document is in one of `LANGUAGES`, in turn, and has 4 to 12 lines. A line counts from a number of at most four
-    digits through the next 2 to 7 of the training split of `number_words` with the same seed. So the words around
-    one tell what it is, as in a text that means something.
-
-    Args:
-        size: int, documents. Default 800: 675,000 characters.
-        seed: int. Default 0.
-
-    Returns:
-        List of str, the lines, with an empty one after each document.
-
-    Raises:
-        ImportError: if num2words is not installed.
+    A document is in one of `LANGUAGES`, in turn, and has 4 to 12 lines; the lines are returned, with an empty one after
+    each document. A line counts from a number of at most four digits through the next 2 to 7 of the training split of
+    `number_words` with the same seed: the words around one tell what it is, as in a real text. 800 documents have
+    675,000 characters.
 
     >>> lines = number_documents(4)
     >>> lines.count(""), lines[-2]

@@ -9,7 +9,7 @@ import numpy as np
 from headattn_io.optional import optional_import
 from headattn_io.parallel import ParallelCorpus
 
-# The same sentences in every language; a language without a kind lacks the words for it in num2words.
+# The same sentences in every language, but for kinds that num2words cannot write.
 SENTENCES = {
     "en": {
         "cardinal": ("{}", "the number {}"),
@@ -48,26 +48,12 @@ SPLITS = ("train", "validation", "test")
 
 
 def numbers_corpus(target_language="de", train_size=20_000, validation_size=500, test_size=500, seed=0):
-    """Makes the three splits of the task.
+    """Makes the splits "train", "validation" and "test" of the task: `ParallelCorpus`. It needs num2words.
 
-    Cardinals to 999,999, ordinals and whole euros to 9,999, years and dates from 1100 to 2099. Every number
-    from 100 on belongs to one split alone, in whatever kind of sentence it stands; smaller ones, of which the
-    others are made, to the training set. No sentence comes twice.
-
-    Args:
-        target_language: str, "de" (default), "fr" or "cs". Czech has no ordinals and no dates, since
-            num2words has no Czech ordinals; the corpus name lists the kinds.
-        train_size: int, sentence pairs. Default 20,000.
-        validation_size: int. Default 500.
-        test_size: int. Default 500.
-        seed: int. Default 0.
-
-    Returns:
-        Dict of "train", "validation" and "test" to `ParallelCorpus`.
-
-    Raises:
-        ImportError: if num2words is not installed.
-        ValueError: for another language, or more sentences than there are.
+    The target language is "de", "fr" or "cs". Cardinals to 999,999, ordinals and whole euros to 9,999, years and dates
+    from 1100 to 2099. Every number from 100 on belongs to one split alone, in whatever kind of sentence; smaller ones,
+    of which the others are made, to the training set. No sentence comes twice. Czech has no ordinals and no dates, as
+    num2words has no Czech ordinals; the corpus name lists the kinds.
 
     >>> corpus = numbers_corpus("de", train_size=100, validation_size=10, test_size=10)
     >>> len(corpus["train"]), len(corpus["test"])
@@ -89,14 +75,14 @@ def numbers_corpus(target_language="de", train_size=20_000, validation_size=500,
 
 
 def assign_numbers(seed):
-    """The split of every number below a million: 80, 10 and 10 percent, the first hundred all to training."""
+    """Returns the split of every number below a million: 80, 10 and 10 percent, the first hundred all to training."""
     split_of = np.random.default_rng(seed).choice(len(SPLITS), size=1_000_000, p=(0.8, 0.1, 0.1))
     split_of[:100] = 0
     return split_of
 
 
 def _draw(split, size, kinds, split_of, rng):
-    """`size` distinct examples (kind, number, frame); a dict, since sets have no order of their own."""
+    """Draws `size` distinct examples (kind, number, frame); a dict, since sets have no order of their own."""
     examples = {}
     for _ in range(1_000 + 100 * size):
         if len(examples) == size:
@@ -114,7 +100,7 @@ def _draw(split, size, kinds, split_of, rng):
 
 
 def number_up_to(rng, digits):
-    """A number of at most so many digits, each number of digits as likely as another."""
+    """Draws a number of at most so many digits, each number of digits equally likely."""
     digits = rng.integers(1, digits + 1)
     return int(rng.integers(10 ** (digits - 1) if digits > 1 else 0, 10**digits))
 
@@ -166,10 +152,6 @@ def _count(number, unit):
 
 
 def number_in_words(number, language, to="cardinal", **kwargs):
-    """A number in words by num2words, whose arguments these are, without commas.
-
-    Raises:
-        ImportError: if it is not installed.
-    """
+    """Returns a number in words by num2words, whose arguments these are, without commas."""
     num2words = optional_import("num2words", "recipes").num2words
     return num2words(number, lang=language, to=to, **kwargs).replace(",", "")

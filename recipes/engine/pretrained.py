@@ -1,4 +1,4 @@
-"""Runs of this project as what fine-tuning begins with."""
+"""Runs of this project that fine-tuning may begin with."""
 
 import pathlib
 
@@ -8,10 +8,9 @@ RECIPES = ("pretrain", "glue")
 
 
 def run_settings(folder):
-    """The settings of a run in a folder, with its `recipe`: dictionary; `None` for a checkpoint of another library.
+    """Returns the settings of a run in a folder, with its `recipe`; `None` for a checkpoint of another library.
 
-    Raises:
-        ValueError: for a run of a recipe that has no encoder to fine-tune.
+    A run of a recipe that has no encoder to fine-tune is an error.
     """
     path = pathlib.Path(folder, "config.json")
     values = read_json(path) if path.is_file() else {}

@@ -8,15 +8,9 @@ _INTERVAL = 60  # seconds between two lines in a log
 
 
 def progress_bar(title, total, quiet=False):
-    """Prints a title, and then progress with the time left: a bar on a terminal, a line a minute elsewhere.
+    """Prints a title; returns a function that reports how many of `total` parts are done, with the time left.
 
-    Args:
-        title: What is done, as "Translating test".
-        total: Number of its parts.
-        quiet: Whether nothing is printed. Defaults to `False`.
-
-    Returns:
-        Function of how many parts are done.
+    On a terminal that is a bar, elsewhere a line a minute; with `quiet` nothing is printed.
 
     >>> progress = progress_bar("Translating", 300)
     Translating

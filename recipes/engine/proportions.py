@@ -2,24 +2,22 @@
 
 from recipes.engine.config import flag
 
-MANY = 10_000  # parameters for each training example, from which a smaller model is proposed
+MANY = 10_000  # parameters for a training example; above, a smaller model is proposed
 
 
 def remark_on_size(config, parameters, examples):
     """Says how to make a model smaller that has more than `MANY` parameters for each training example.
 
-    Args:
-        config: the settings.
-        parameters: int, those that are trained.
-        examples: int, those to train on; `None` if their number is not known.
-
-    Returns:
-        str; `None` for a model that is not too large, or begins with trained weights.
+    `None` for a model that is not too large, or begins with trained weights, or if the number of examples is not known.
     """
     begins_trained = any(getattr(config, name) for name in config.PRETRAINED)
     if not examples or parameters <= MANY * examples or begins_trained or not config.SIZE_OPTIONS:
         return None
-    sizes = dict(_size(config, *name.split(".")) for name in config.SIZE_OPTIONS)
+    sizes = {}
+    for name in config.SIZE_OPTIONS:
+        setting, _, argument = name.partition(".")
+        value = config.model_argument(argument) if argument else getattr(config, setting)
+        sizes[f"{flag(setting)} {argument}".strip()] = value
     options = ", ".join(f"{name} (now {value})" if value is not None else name for name, value in sizes.items())
     remark = (
         f"{parameters:,} parameters are many for {examples:,} training examples. A smaller model trains faster, and "
@@ -28,10 +26,3 @@ def remark_on_size(config, parameters, examples):
     if config.PRETRAINED:
         remark += f" Or begin with trained weights: {', '.join(map(flag, config.PRETRAINED))}."
     return remark
-
-
-def _size(config, name, argument=None):
-    """The option of a size, and its value."""
-    if argument is None:
-        return flag(name), getattr(config, name)
-    return f"{flag(name)} {argument}", config.model_argument(argument)

@@ -1,4 +1,4 @@
-"""TensorFlow without its start-up messages, and commands that print results alone."""
+"""TensorFlow without its start-up messages, and commands that print only results."""
 
 import contextlib
 import io
@@ -8,20 +8,19 @@ import tempfile
 
 
 def silence(quiet):
-    """Nothing that is printed within this context is shown, if `quiet`."""
+    """Context that hides what is printed, if `quiet`."""
     return contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
 
 
 def quiet_tensorflow(xla_cache=None):
     """Imports TensorFlow and Keras and lets them look for devices, with nothing written to the console.
 
-    TensorFlow's libraries write to file descriptor 2 while they load and look for devices; no logging setting
-    stops all of it. If the import fails, what was held back is written after all. Later messages are hidden, too,
-    unless the environment has another TF_CPP_MIN_LOG_LEVEL: oneDNN calls it an error where it leaves an operation to
-    TensorFlow, as it does with integers and with the masks of LSTMs. What fails is an exception in Python anyway.
+    TensorFlow's libraries write to file descriptor 2 while they load and look for devices; no logging setting stops all
+    of it. If the import fails, what was held back is written after all. Later messages are hidden too, unless the
+    environment sets TF_CPP_MIN_LOG_LEVEL: oneDNN calls it an error where it leaves an operation to TensorFlow, as with
+    integers and the masks of LSTMs. Real failures are exceptions in Python anyway.
 
-    Args:
-        xla_cache: folder where XLA keeps compiled programs, which must be known before the devices. Default `None`.
+    `xla_cache` is the folder where XLA keeps compiled programs, which must be known before the devices.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()

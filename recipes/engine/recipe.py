@@ -23,7 +23,7 @@ from recipes.engine.seeds import train_seeds
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A task that the engine trains, evaluates and exports. docs/own_recipe.md shows one.
+    """Task that the engine trains, evaluates and exports. docs/own_recipe.md shows one.
 
     Args:
         name: str, its module in `recipes`.
@@ -65,7 +65,7 @@ class Recipe:
         run_command(self.name, self.doc, self.all_commands(), arguments)
 
     def all_commands(self):
-        """Dictionary of name to `Command`."""
+        """Returns a dictionary of name to `Command`."""
         train = "train, evaluate and export; the same command goes on after an interruption"
         evaluate = "score a finished run on its test sets, or on others"
         if self.evaluate_alone:
@@ -79,39 +79,23 @@ class Recipe:
         }
 
     def check(self, config):
-        """Checks what can be checked before data are read or TensorFlow is imported.
-
-        Raises:
-            OSError, ValueError: for a file that cannot be read, or attention that cannot be made.
-        """
+        """Checks files and attention, before data are read or TensorFlow is imported."""
         check_attentions(config)
         self.check_files(config)
 
     def make_task(self, config, run=None, corpora=None):
-        """The `Task` with these settings."""
+        """Returns the `Task` with these settings."""
         cls = _imported(self.task) if isinstance(self.task, str) else self.task
         return cls(config, run or Run(config.run, self), corpora)
 
     def run_of(self, folder):
-        """The `Run` in a folder.
-
-        Raises:
-            ValueError: if there is none, or one of another recipe.
-        """
+        """Returns the `Run` in a folder; none, or one of another recipe, is a `ValueError`."""
         run = Run(folder, self)
         run.config()
         return run
 
     def finished(self, folder, given=None):
-        """The `Task` of a finished run, with what it learned.
-
-        Args:
-            folder: that of the run.
-            given: dictionary of settings that replace the run's.
-
-        Raises:
-            ValueError: if there is no such run, or it has not finished.
-        """
+        """Returns the `Task` of a finished run, with what it learned; `given` settings replace the run's."""
         run = self.run_of(folder)
         config = run.config().changed(given or {})
         run.check_finished()
@@ -121,7 +105,7 @@ class Recipe:
         return task
 
     def add_settings(self, parser, without=()):
-        """Adds `--config` and the options of all settings, but for those named; returns the group of the most used."""
+        """Adds `--config` and an option for every setting not in `without`; returns the group of the most used."""
         parser.usage = "%(prog)s [options]"
         names = ", ".join(self.config_names())
         parser.epilog = textwrap.fill(f"Names for --config: {names or 'none'}", 79)
@@ -133,27 +117,20 @@ class Recipe:
         return group
 
     def add_run(self, parser, names=()):
-        """Adds the folder of a finished run, and options of settings that may be others than the run's."""
+        """Adds the folder of a finished run, and options of the settings that may differ from the run's."""
         parser.add_argument("folder", help="folder of the run")
         add_options(parser, self.settings, names, default="the run's")
 
     def names(self):
-        """Names of all settings."""
+        """Returns the names of all settings."""
         return {field.name for field in fields(self.settings)}
 
     def config_names(self):
-        """Names of the settings in its folder `configs`."""
+        """Returns the names of the settings in its folder `configs`."""
         return list(named_configs(self.name))
 
     def chosen_settings(self, options):
-        """The settings of a command line, over those of `--quick`, over those of `--config`.
-
-        Args:
-            options: what the parser returned.
-
-        Raises:
-            ValueError: for wrong settings, or if none says what to train on.
-        """
+        """Returns the settings of a command line, over those of `--quick`, over those of `--config`."""
         given = given_settings(options, self.names())
         is_embedded = given.get("embedded") or not given.keys() & set(self.settings.SOURCES)
         config = self.named_config(options.config)
@@ -165,15 +142,11 @@ class Recipe:
             config = override(config, quick | ({} if embedded else self.quick_data))
         config = config.changed(given)
         config.data  # noqa: B018  (an error if there are none)
-        refuse_unused(config, given)
+        config.refuse_unused(given)
         return config
 
     def named_config(self, name):
-        """The settings of this name in the folder `configs`, of a JSON file, or, for `None`, the defaults.
-
-        Raises:
-            ValueError: if there are none of that name, or they are another recipe's.
-        """
+        """Returns the settings of this name in the folder `configs`, of a JSON file, or, for `None`, the defaults."""
         if name is None:
             return self.settings()
         if name.endswith(".json"):
@@ -209,7 +182,7 @@ class Recipe:
             other = "--seeds" if options.seeds else "--strategy multi_worker"
             raise ValueError(f"A dry run is one run on this machine. Received: --dry-run with {other}")
         self.check(config)
-        # The folder of quick runs is nobody's own.
+        # Nobody keeps anything in the folder of quick runs.
         afresh = options.afresh or options.quick and not hasattr(options, "run")
         if not (afresh or options.seeds):
             Run(config.run, self).check(config)
@@ -234,8 +207,8 @@ class Recipe:
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 
     def _read_early(self, config, seeds):
-        """The data, if they can be read before TensorFlow is imported. Runs of several seeds read them themselves."""
-        if config.strategy == "multi_worker":  # whose first worker prepares files for the others
+        """Reads data that need no TensorFlow. Runs of several seeds read them themselves."""
+        if config.strategy == "multi_worker":  # the first worker prepares files for the others
             return None
         with silence(config.quiet or seeds):
             corpora = self.read(config)
@@ -251,7 +224,8 @@ class Recipe:
             return
         refuse_others(given, self.evaluated, "is that of the run")
         files = given.pop("test", None)
-        refuse_unused(self.run_of(options.folder).config().changed(given), given | ({"test": files} if files else {}))
+        config = self.run_of(options.folder).config().changed(given)
+        config.refuse_unused(given | ({"test": files} if files else {}))
         for file in files or ():
             if not os.path.exists(file):
                 raise FileNotFoundError(f"There is no such file. Received: --test {file}")
@@ -264,12 +238,12 @@ class Recipe:
     def _evaluate_alone(self, folder, path, given):
         if self.evaluate_alone is None:
             raise ValueError(f"recipes.{self.name} evaluates folders of runs. Received: {folder}, a SavedModel")
-        refuse_others(given, self.evaluated_alone, "is of runs: a SavedModel has its own")
+        refuse_others(given, self.evaluated_alone, "is only for runs: a SavedModel has its own")
         files = given.pop("test", None)
         if not files:
             raise ValueError(f"A SavedModel has no test set of its own. Give --test. Received: {folder}")
         config = self.settings().changed(given)
-        refuse_unused(config, given | {"test": files})
+        config.refuse_unused(given | {"test": files})
         check_readable(*files, encoding=getattr(config, "encoding", None))
         quiet_tensorflow()
         _imported(self.evaluate_alone)(config, path, files)
@@ -284,22 +258,12 @@ class Recipe:
 
 
 def given_settings(options, names):
-    """The settings among the options that the command line gives."""
+    """Picks the settings among the options that the command line gives."""
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-def refuse_unused(config, given):
-    """Checks that each of the settings that the command line gives, a dictionary, has an effect.
-
-    Raises:
-        ValueError: naming one that has none, and the reason.
-    """
-    for name, reason in config.unused(given).items():
-        raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
-
-
 def refuse_others(given, names, reason):
-    """Checks that all settings that the command line gives, a dictionary, are among some names."""
+    """Checks that all settings in the dictionary `given` are among `names`."""
     for name in given.keys() - {*names}:
         raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
 
@@ -314,9 +278,6 @@ def check_readable(*paths, encoding=None):
     """Opens text files, so that one that cannot be read is reported before long work begins.
 
     `None` and `"-"`, standard input, are passed over.
-
-    Raises:
-        OSError, ValueError: that name the file.
     """
     for path in paths:
         if path not in (None, "-"):
@@ -325,7 +286,7 @@ def check_readable(*paths, encoding=None):
 
 @functools.cache
 def named_configs(recipe):
-    """The settings in the folder `configs` of a recipe by name: that of the file, or those that it gives to several."""
+    """Collects the settings in the folder `configs` of a recipe by name; a file may give several."""
     found = {}
     try:
         configs = importlib.import_module(f"recipes.{recipe}.configs")

@@ -10,31 +10,24 @@ from recipes.engine.progress import progress_bar
 
 
 def make_records(folder, made_of, begin, repair=False, checksums=True):
-    """Writes records, or goes on with them, or finds them complete.
+    """Writes records, or continues with them, or finds them complete.
 
-    One process writes at a time; another waits for it, and finds them complete then.
+    One process writes at a time; another waits for it, and finds them complete then. Records made of something else are
+    an error, and so are shards that are missing or damaged.
 
     Args:
         folder: path.
         made_of: function without arguments: what complete records must be made of, dict, as of `begin_records`.
         begin: function without arguments, which opens the text, and returns one that writes what is missing.
-        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
-            Default False.
-        checksums: bool, whether shards that are there are read; otherwise their sizes alone are compared. Default
-            True.
-
-    Returns:
-        `Records`.
-
-    Raises:
-        ValueError: for records made of something else, or with shards that are missing or damaged.
+        repair: True to write missing or damaged shards anew.
+        checksums: False to compare the sizes of shards, without reading them.
     """
     folder = pathlib.Path(folder)
     if _faults(folder, made_of, repair, checksums) == {}:
         return Records(folder)
     write = begin()
     with locked(folder, f"Another process writes the records in {folder}: waiting for it.", wait=True):
-        faults = _faults(folder, made_of, repair, checksums)  # that process may have left none
+        faults = _faults(folder, made_of, repair, checksums)  # the other process may have repaired them
         if faults:
             print(f"Written anew: {', '.join(faults)}")
             Records(folder).reopen(faults)
@@ -44,7 +37,7 @@ def make_records(folder, made_of, begin, repair=False, checksums=True):
 
 
 def is_complete(folder):
-    """Whether all records are there, as far as is known without reading them."""
+    """True if all records are there, as far as is known without reading them."""
     return (pathlib.Path(folder) / "corpus.json").exists()  # written last
 
 
@@ -63,16 +56,12 @@ def _faults(folder, made_of, repair, checksums):
 
 
 def fingerprint_of(records):
-    """The size and a checksum of `Records`, as of `recipes.engine.fingerprint`, by those of the shards."""
+    """Returns the size and a checksum of `Records`, as of `recipes.engine.fingerprint`, by those of the shards."""
     return {"examples": records.manifest["examples"], "sha256": checksum_of_values(records.shards)}
 
 
 def checksums_of(folder, names):
-    """Checksums of the files that make tokens of text: dict of their names to them.
-
-    Raises:
-        ValueError: if one is missing.
-    """
+    """Checksums, by name, of the files that make tokens of text; a missing one is a `ValueError`."""
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise ValueError(
@@ -83,10 +72,9 @@ def checksums_of(folder, names):
 
 
 def take_files(records, names, folder):
-    """Copies files from the records to a run's folder, which is to need no records later.
+    """Copies files from the records to a run's folder, so that it needs no records later.
 
-    Raises:
-        ValueError: if the run has others already.
+    A run that has others already is a `ValueError`.
     """
     for name in names:
         data = (pathlib.Path(records) / name).read_bytes()

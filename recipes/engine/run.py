@@ -10,17 +10,13 @@ from dataclasses import fields
 from headattn_io.files import atomic_path, read_json, sync, write_atomically
 from recipes.engine.config import load_config, save_config
 
-_CLEARING = ".clearing"  # the config.json of a run that is being removed
+_CLEARING = ".clearing"  # config.json while a run is being removed
 
 
 class Run:
-    """Names and keeps the files of a run. A run begins with its first checkpoint.
+    """Folder of a run, by its path and its `Recipe`. A run begins with its first checkpoint.
 
-    Args:
-        folder: its path.
-        recipe: `recipes.engine.recipe.Recipe`.
-
-    A run leaves these files, and those that its recipe names:
+    It has these files, and those that its recipe names:
 
     | file | |
     |---|---|
@@ -44,11 +40,7 @@ class Run:
         self.log_dir = str(self.folder / "tensorboard")
 
     def check(self, config):
-        """Checks that a run with these settings may start or continue here.
-
-        Raises:
-            ValueError: for a folder of a run with other settings.
-        """
+        """Checks that no trained run with other settings is in the folder."""
         different = self._differences(config)
         if different and self.is_trained():
             raise ValueError(
@@ -57,13 +49,9 @@ class Run:
             )
 
     def check_data(self, data):
-        """Checks that a trained run was begun with these data.
+        """Checks that a trained run was begun with these data, as `fingerprint` describes them.
 
-        Args:
-            data: dictionary of `recipes.engine.fingerprint.fingerprint`.
-
-        Raises:
-            ValueError: if it was begun with others, whose test examples might be among these.
+        Others might have its test examples among those to train on.
         """
         known = self._known_data() if self.is_trained() else {}
         for name in sorted(data.keys() & known.keys()):
@@ -76,11 +64,7 @@ class Run:
     def start(self, config, data=None):
         """Makes the folder. What a run with other settings or data left before its first checkpoint is removed.
 
-        The settings of a trained run stay as they are until `save_config`.
-
-        Args:
-            config: the settings.
-            data: as `check_data` takes it. Default `None`: none is known.
+        The settings of a trained run stay as they are until `save_config`. `data` is as of `check_data`.
         """
         if self.is_trained():
             return
@@ -97,22 +81,14 @@ class Run:
         save_config(config, self.folder / "config.json", self.recipe.name)
 
     def claim_data(self, data):
-        """Notes the data of a run that begins. Those of a trained run must be the same: see `check_data`."""
+        """Notes the data of a new run. Those of a trained run must be the same: see `check_data`."""
         self.check_data(data)
         known = self._known_data()
         if not self.is_trained() and known | data != known:
             write_atomically(self.folder / "data.json", (json.dumps(known | data, indent=1) + "\n").encode())
 
     def keep(self, name, content):
-        """Writes a file that the model depends on, such as the names of its classes.
-
-        Args:
-            name: str, of the file.
-            content: str.
-
-        Raises:
-            ValueError: if the run is trained and has another.
-        """
+        """Writes a file that the model depends on, such as names of classes; a trained run must have the same."""
         path, data = self.folder / name, content.encode("utf-8")
         if path.exists() and path.read_bytes() == data:
             return
@@ -129,7 +105,7 @@ class Run:
         return has_begun and (self.has_checkpoint() or self.model.exists() or self.results.exists())
 
     def clear(self):
-        """Removes the run's files, and nothing else from the folder. Killed at any point, `start` goes on with it."""
+        """Removes the run's files, and nothing else from the folder. If it is killed, `start` finishes the work."""
         config, note = self.folder / "config.json", self.folder / _CLEARING
         paths = [self.folder / name for name in (*self.files, *self.recipe.files)]
         if config.exists():
@@ -147,7 +123,7 @@ class Run:
         note.unlink()
 
     def num_examples(self):
-        """int, the number of training examples; `None` if it is not known."""
+        """Returns the number of training examples; `None` if it is not known."""
         return self._known_data().get("training", {}).get("examples")
 
     def _known_data(self):
@@ -165,23 +141,19 @@ class Run:
         ]
 
     def config(self):
-        """The settings of a run that has been started."""
+        """Reads the settings of a run that has been started."""
         path = self.folder / "config.json"
         if not path.exists():
             raise ValueError(f"There is no run in {self.folder}: it has no config.json. Train one first.")
         return load_config(self.recipe.settings, path, self.recipe.name)
 
     def check_finished(self):
-        """Checks that there is a finished model.
-
-        Raises:
-            ValueError: if there is none.
-        """
+        """Checks that there is a finished model."""
         if not self.model.exists():
             raise ValueError(f"The run in {self.folder} has no finished model. Continue it: same command as before.")
 
     def load_model(self):
-        """The finished model."""
+        """Loads the finished model."""
         import keras
 
         import keras_headattn  # noqa: F401  (known to load_model)
@@ -190,17 +162,17 @@ class Run:
         return keras.saving.load_model(self.model)
 
     def finished(self):
-        """Notes on what was done after training: a dictionary of `"epochs"`, `"scores"` and `"export"`."""
+        """Reads what was done after training: a dictionary of `"epochs"`, `"scores"` and `"export"`."""
         path = self.folder / "finished.json"
         return read_json(path) if path.exists() else {}
 
     def note_finished(self, notes):
-        """Adds to what was done after training. Another number of epochs begins anew."""
+        """Adds to what was done after training. `"epochs"` starts the notes anew."""
         known = {} if "epochs" in notes else self.finished()
         write_atomically(self.folder / "finished.json", (json.dumps(known | notes, indent=1) + "\n").encode())
 
     def history(self):
-        """List of the logs of all epochs done."""
+        """Reads the logs of all finished epochs: list of dictionaries."""
         path = self.folder / "history.json"
         found = read_json(path) if path.exists() else []
         if not isinstance(found, list) or not all(isinstance(logs, dict) for logs in found):
@@ -208,7 +180,7 @@ class Run:
         return found
 
     def scores(self):
-        """The scores of a finished run: dictionary from test set to measure to number or `None`."""
+        """Reads the scores of a finished run: dictionary from test set to measure to number or `None`."""
         found = {}
         for path in sorted(self.results.glob("*/scores.json")):
             scores = read_json(path)
@@ -220,7 +192,7 @@ class Run:
         return found
 
     def has_checkpoint(self):
-        """Whether there is one beyond that of the very beginning."""
+        """True if there is a checkpoint beyond that of the very beginning."""
         return any("-00000-batch-00000000" not in path.name for path in self.checkpoints.glob("epoch-*.npz"))
 
     def save_model(self, model, path):
@@ -235,15 +207,7 @@ class Run:
 
 
 def try_folder(name, folder):
-    """Makes a folder if need be, and checks that files can be written to it.
-
-    Args:
-        name: str, the option that gives it.
-        folder: path.
-
-    Raises:
-        OSError: if it cannot be made or written to.
-    """
+    """Makes a folder if need be, and checks that files can be written to it; `name` is the option that gives it."""
     try:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -260,7 +224,7 @@ def _size(now, then):
 
 
 def _by_name(config):
-    """The settings that a run must keep, and each argument of those that are dictionaries, by name."""
+    """Returns the settings that a run must keep, and each argument of those that are dictionaries, by name."""
     kept = {field.name: getattr(config, field.name) for field in fields(config) if not field.metadata["changeable"]}
     found = {
         f"{name}.{key}": part for name, value in kept.items() if isinstance(value, dict) for key, part in value.items()

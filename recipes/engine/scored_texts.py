@@ -1,4 +1,4 @@
-"""Texts that a model has written, their scores, and the files of both."""
+"""Texts that a model has written, with their scores, and the files of both."""
 
 import dataclasses
 import json
@@ -8,19 +8,10 @@ from headattn_io.files import read_json, write_atomically
 
 
 def score_texts(hypotheses, references, metrics):
-    """Scores texts with several metrics.
+    """Scores texts with several metrics: dictionary from the name of a metric to its `Score`.
 
-    Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis; or of lists of str, where all metrics take several.
-        metrics: functions from `(hypotheses, references)` to a `Score`.
-
-    Returns:
-        Dict from the name of a metric to its `Score`.
-
-    Raises:
-        ValueError: if two scores have one name, or as the metrics raise it.
-        ImportError: if the package of a metric is missing.
+    `references` are a str, or, where all metrics take several, a list of str for each hypothesis. Metrics are functions
+    of hypotheses and references; two of one name are an error.
 
     >>> from keras_headattn.metrics import bleu, wer
     >>> scores = score_texts(["a dog runs fast"], ["a dog runs fast"], [bleu, wer])
@@ -42,15 +33,9 @@ def write_texts(folder, sources, hypotheses, references, scores):
     """Writes texts beside their scores, so that anyone can read or score them again.
 
     The files are `sources.txt`, `hypotheses.txt` and `references.txt`, a text a line (line breaks in a text become
-    spaces), and `scores.json` with values and signatures. Each is replaced in one step, `scores.json` last: an
-    interrupted call leaves no half file. Scores of the same texts by other metrics stay in `scores.json`.
-
-    Args:
-        folder: str or path, created if need be.
-        sources: list of str.
-        hypotheses: list of str, one for each source.
-        references: list of str, one for each source.
-        scores: dict from str to `Score`, as `score_texts` returns it.
+    spaces), and `scores.json` with values and signatures of what `score_texts` returns. Each is replaced in one step,
+    `scores.json` last: an interrupted call leaves no half file. Scores of the same texts by other metrics stay in
+    `scores.json`.
     """
     lists = {"sources": sources, "hypotheses": hypotheses, "references": references}
     scores = {name: dataclasses.asdict(score) for name, score in scores.items()}

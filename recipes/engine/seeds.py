@@ -1,4 +1,4 @@
-"""The same settings with several seeds, and the mean and deviation of what they score."""
+"""The same settings with several seeds, and the mean and deviation of their scores."""
 
 import json
 import pathlib
@@ -11,24 +11,14 @@ from recipes.engine.tables import mean_text, table
 
 
 def plan(config, seeds):
-    """The settings of one run a seed, in folders of their own, which are not exported: list."""
+    """Returns the settings of one run for each seed, in folders of their own, without export."""
     return [
         config.changed(dict(seed=seed, run=f"{config.run}/seed={seed}", export=None)) for seed in dict.fromkeys(seeds)
     ]
 
 
 def train_seeds(recipe, config, seeds, afresh=False):
-    """Trains what has not finished, one after the other, and writes the table after each.
-
-    Args:
-        recipe: `Recipe`.
-        config: its settings, whose `run` is the folder of all.
-        seeds: ints.
-        afresh: as `train_all` takes it.
-
-    Raises:
-        ValueError: if a run in the folder has other settings.
-    """
+    """Trains what has not finished in the folder `config.run`, and writes the table after each run."""
     configs = plan(config, seeds)
     print(f"Table: {config.run}/seeds.md, .json")
     train_all(
@@ -41,19 +31,15 @@ def train_seeds(recipe, config, seeds, afresh=False):
 
 
 def read_scores(recipe, configs):
-    """Scores of the runs that have finished: dictionary from seed to test set to measure to value or `None`."""
+    """Reads the scores of the finished runs: dictionary from seed to test set to measure to value or `None`."""
     return {config.seed: Run(config.run, recipe).scores() for config in configs if is_finished(recipe, config)}
 
 
 def summary(scores):
-    """Mean and deviation of each measure on each test set.
+    """Returns the mean and deviation of each measure on each test set, of what `read_scores` returns.
 
-    Args:
-        scores: what `read_scores` returns.
-
-    Returns:
-        Dictionary from test set to measure to a dictionary of `mean`, `deviation` (of a sample; `None` of one value)
-        and `values`, by seed. Both are of the seeds that have a value.
+    Dictionary from test set to measure to `mean`, `deviation` (of a sample; `None` of one value) and `values`, by seed.
+    Both are of the seeds that have a value.
 
     >>> summary({1: {"test": {"accuracy": 0.5}}, 2: {"test": {"accuracy": 0.7}}})["test"]["accuracy"]["mean"]
     0.6
@@ -79,7 +65,7 @@ def _mean_and_deviation(values):
 
 
 def markdown(scores):
-    """The table as Markdown: str. Takes what `summary` does."""
+    """Writes the table as Markdown; takes what `summary` does."""
     columns = ["mean", *(f"seed {seed}" for seed in scores)]
     lines = [f"Seeds: {', '.join(map(str, scores))}. Mean ± standard deviation (of a sample), then each seed."]
     for test, measures in summary(scores).items():
@@ -92,7 +78,7 @@ def markdown(scores):
 
 
 def write_table(scores, folder):
-    """Writes `seeds.md` and `seeds.json` to the folder, and returns the first's text. Takes what `summary` does."""
+    """Writes `seeds.md` and `seeds.json` to the folder, and returns the first's text; takes what `summary` does."""
     folder, text = pathlib.Path(folder), markdown(scores)
     write_atomically(folder / "seeds.md", text.encode("utf-8"))
     write_atomically(folder / "seeds.json", (json.dumps(summary(scores), indent=1) + "\n").encode("utf-8"))

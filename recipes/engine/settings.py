@@ -12,7 +12,7 @@ REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosin
 
 @settings()
 class Heads:
-    """Which attention, and what keeps its heads apart."""
+    """The attention, and what keeps its heads apart."""
 
     title = "attention"
 
@@ -38,19 +38,19 @@ class Heads:
 
 
 def model_arguments(*models, **defaults):
-    """The setting of arguments of a model, made by `option`: of these classes of `keras_headattn.models`."""
+    """Returns the setting of the arguments of these classes of `keras_headattn.models`; `defaults` are its own."""
     of = [f"keras_headattn.models.{name}" for name in models]
     return option(defaults, "of the model, such as dropout=0.1", of=of)
 
 
 def optimizer_arguments(of, **defaults):
-    """The setting of arguments of an optimizer, made by `option`."""
+    """Returns the setting of the arguments of an optimizer; takes what `option` does."""
     return option(defaults, "of the optimizer, such as global_clipnorm=1.0 or gradient_accumulation_steps=4", of=of)
 
 
 @settings()
 class Training:
-    """How long and how fast a model learns, and which epochs the finished one is made of."""
+    """Length and speed of training, and the epochs that the finished model is made of."""
 
     title = "training"
 
@@ -182,22 +182,20 @@ class Settings(Heads, Training, Devices, Output):
     def unused(self, given):
         """Finds settings that would have no effect beside these.
 
-        Args:
-            given: dictionary of the settings that a command line gives; `test`, the files to score on, are among them.
-
-        Returns:
-            Dictionary of the name of a setting to the reason, which follows its option in an error.
+        `given` are the settings of a command line; `test`, the files to score on, is among them. Returns a dictionary
+        of the name of a setting to the reason, which follows its option in an error.
         """
         found = {f"{name}_arguments": f"is for --{name}" for name in ("repulsive",) if getattr(self, name) == "none"}
         return {name: reason for name, reason in found.items() if name in given}
 
+    def refuse_unused(self, given):
+        """Checks that each setting in the dictionary `given` has an effect."""
+        for name, reason in self.unused(given).items():
+            raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
+
     @property
     def data(self):
-        """Which setting names the data: one of `SOURCES`.
-
-        Raises:
-            ValueError: if none does.
-        """
+        """Name of the setting that names the data: one of `SOURCES`. None is a `ValueError`."""
         name = self._source()
         if name is None:
             raise ValueError(
@@ -213,15 +211,9 @@ class Settings(Heads, Training, Devices, Output):
         return given[0] if given else None
 
     def changed(self, given):
-        """These settings with others in their place.
+        """Returns these settings with others in their place, a dictionary, checked as by `override`.
 
         Other data take the place of these. Another attention, say, has none of the arguments of this one.
-
-        Args:
-            given: dictionary of settings.
-
-        Raises:
-            ValueError: as `recipes.engine.config.override`.
         """
         if given.keys() & set(self.SOURCES):
             own = {*self.SOURCES, "validation", "test"}
@@ -229,7 +221,7 @@ class Settings(Heads, Training, Devices, Output):
         return override(replace(self, **dict.fromkeys(self._of_others(given), {})), given)
 
     def _of_others(self, given):
-        """Names of dictionaries of arguments whose constructor is another with other settings."""
+        """Yields names of dictionaries of arguments whose constructor is another with other settings."""
         for name in self.names_of_attention():
             now = getattr(self, name) or self.attention
             if (given.get(name, getattr(self, name)) or given.get("attention", self.attention)) != now:
@@ -242,16 +234,16 @@ class Settings(Heads, Training, Devices, Output):
 
     @property
     def attention_shape(self):
-        """Width of all heads of `attention` together, and their number where neither the settings nor the layer say."""
+        """Width of all heads of `attention` together, and their number if neither settings nor layer give one."""
         return 64 * (self.num_heads or 4), 4
 
     def names_of_attention(self):
-        """Names of the settings that name an attention: `"attention"` and those of single roles."""
+        """Returns the names of the settings that name an attention: `"attention"` and those of single roles."""
         names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
         return [name for name in names if name.endswith("attention")]
 
     def model_argument(self, name):
-        """An argument of the model: that of the settings, or the default of its constructor."""
+        """Returns an argument of the model: that of the settings, or the default of its constructor."""
         (field,) = (field for field in fields(self) if field.name == "model_arguments")
         value = self.model_arguments.get(name)
         return passed_on(takers(self, field)).get(name) if value is None else value
@@ -263,15 +255,26 @@ class Settings(Heads, Training, Devices, Output):
 
 
 def check_encoding(encoding):
-    """Checks that Python knows an encoding of text.
-
-    Raises:
-        ValueError: if not.
-    """
+    """Checks that Python knows an encoding of text."""
     try:
         "a".encode(encoding)
     except (LookupError, ValueError):
         raise ValueError(f"--encoding must be one that Python knows. Received: {encoding}") from None
+
+
+class NamedSizes:
+    """Shape of a model: a named size of `SIZES`, and what overrides it. It is a base before `Settings`."""
+
+    @property
+    def attention_shape(self):
+        """Width of the model and its number of heads, unless the settings name another."""
+        return self.shape["hidden_dim"], self.shape["num_heads"]
+
+    @property
+    def shape(self):
+        """The named size with what overrides it, as arguments of the model."""
+        given = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: given.get(name) or value for name, value in self.SIZES[self.size].items()}
 
 
 @settings()
@@ -315,5 +318,5 @@ class TextFiles:
             found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
             del found["train"]
         if "test" in given or self._source() not in self.SPLIT:
-            found["splits"] = f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files"
+            found["splits"] = f"is only for data by {' or '.join(map(flag, self.SPLIT))}, not for files"
         return {name: reason for name, reason in found.items() if name in given}

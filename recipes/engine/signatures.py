@@ -7,8 +7,8 @@ import importlib.util
 import operator
 import pathlib
 
-REQUIRED = object()  # the default of an argument that has none
-NO_LITERAL = object()  # the default of one whose default is made by code
+REQUIRED = object()  # stands for no default
+NO_LITERAL = object()  # stands for a default that is made by code
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 SHARE, COUNT, POSITIVE, NOT_NEGATIVE = {"at_least": 0, "below": 1}, {"at_least": 1}, {"above": 0}, {"at_least": 0}
 # Bounds of arguments. Keras checks few, and layers are made after data were read.
@@ -29,7 +29,7 @@ BOUNDS = {
     "drawn_share": {"above": 0, "below": 1},
     "masked_share": {"at_least": 0, "at_most": 1},
 }
-# Arguments that settings of other names give, or nobody.
+# Arguments that come from settings of other names, or from none.
 GIVEN_OTHERWISE = {
     "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
     "embeddings", "embeddings_initializer", "kind", "pooler", "forbidden_ids", "weights", "include_top", "input_tensor",
@@ -46,14 +46,14 @@ def _path(module):
 
 @functools.cache
 def _parse(module):
-    """The syntax tree of a module such as `"keras_headattn.layers._attention"`."""
+    """Returns the syntax tree of a module such as `"keras_headattn.layers._attention"`."""
     path = _path(module)
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _table(module, name):
-    """The dictionary that a module assigns to a name, each value as its source."""
+    """Returns the dictionary that a module assigns to a name, each value as its source."""
     (found,) = (
         node.value for node in _parse(module).body if isinstance(node, ast.Assign) and node.targets[0].id == name
     )
@@ -65,13 +65,9 @@ SIZES = {name: ast.literal_eval(size) for name, size in _table("keras_headattn.m
 
 
 def arguments_of(name):
-    """The arguments of an attention's constructor and of those of the classes above it, its own first.
+    """The arguments of an attention in `layers.ATTENTIONS`, its own before those of its bases, with their defaults.
 
-    Args:
-        name: str, as in `layers.ATTENTIONS`.
-
-    Returns:
-        Dictionary of name to default. One that has none is `REQUIRED`, one made by code `NO_LITERAL`.
+    The default of one without is `REQUIRED`, of one made by code `NO_LITERAL`.
 
     >>> list(arguments_of("interacting"))[:4], arguments_of("luong")["num_heads"]
     (['num_heads', 'key_dim', 'value_dim', 'interaction'], 1)
@@ -80,13 +76,7 @@ def arguments_of(name):
 
 
 def passed_on(paths):
-    """The optional arguments of constructors or functions that settings may pass on to them.
-
-    Args:
-        paths: list of str such as `"keras_headattn.models.Bert"`.
-
-    Returns:
-        Dictionary of name to default.
+    """The optional arguments, with their defaults, that settings may pass on to classes or functions, by their paths.
 
     >>> passed_on(["keras_headattn.models.SentenceClassifier"])
     {'pooling': None, 'mlp_dim': 2000, 'dropout': 0.5}
@@ -98,21 +88,14 @@ def passed_on(paths):
 
 
 def split_arguments(given, *paths):
-    """Arguments for several constructors: a dictionary for each, of those that it takes."""
+    """Splits arguments among several constructors: a dictionary for each path, of those that it takes."""
     return [{name: value for name, value in given.items() if name in passed_on([path])} for path in paths]
 
 
 def check_arguments(option, given, known, owner):
     """Checks names of arguments, their types against those of the defaults, and numbers against `BOUNDS`.
 
-    Args:
-        option: str, for errors.
-        given: dictionary of arguments.
-        known: dictionary of name to default.
-        owner: str, what takes them.
-
-    Raises:
-        ValueError: for an unknown name, a value of another type, or a number out of bounds.
+    `known` has the defaults by name; `option` and `owner`, which takes them, are for errors.
     """
     if unknown := [name for name in given if name not in known]:
         near = suggestion(unknown[0], known)
@@ -134,7 +117,7 @@ def check_arguments(option, given, known, owner):
 
 
 def suggestion(name, names):
-    """`" (did you mean alpha?)"` for `alhpa`; nothing where no name is near.
+    """Returns `" (did you mean alpha?)"` for `alhpa`; `""` where no name is near.
 
     >>> suggestion("alhpa", ["alpha", "beta"])
     ' (did you mean alpha?)'
@@ -157,7 +140,7 @@ def _arguments(path):
 
 
 def _signatures(module, name):
-    """The `ast.arguments` of a function, or of the constructors of a class and of those above it in its package."""
+    """The `ast.arguments` of a function, or of the constructors of a class and its bases in the same package."""
     first, *rest = name.split(".")
     for node in _parse(module).body:
         if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == module.split(".")[0]:

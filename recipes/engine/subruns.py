@@ -1,4 +1,4 @@
-"""Runs of a recipe that another command trains one after the other, each in a process of its own."""
+"""Runs that another command trains one after the other, each in a process of its own."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from recipes.engine.run import Run
 
 
 def train_all(recipe, configs, title, report, train=True, afresh=False):
-    """Trains those runs that have not finished, one after the other. The same call goes on after an interruption.
+    """Trains those runs that have not finished, one after the other. The same call continues after an interruption.
 
     The process ends with the reasons why runs failed, if any did.
 
@@ -24,15 +24,12 @@ def train_all(recipe, configs, title, report, train=True, afresh=False):
         recipe: `Recipe`.
         configs: list of its settings, each with a folder of its own.
         title: function of the settings that names a run.
-        report: function of no arguments, called at the beginning and after each run. What it returns, a str or `None`,
-            is printed at the end.
-        train: whether anything is trained.
-        afresh: whether all are, and each removes what an earlier run left in its folder, once it has read the data.
-
-    Raises:
-        ValueError: if a folder has a run with other settings.
+        report: function of no arguments, called at the beginning and after each run. The str it returns, if any, is
+            printed at the end.
+        train: False to train nothing.
+        afresh: True to train all; each run removes what an earlier one left in its folder, once it has read the data.
     """
-    # SIGTERM ends this process by an exception, which ends the run that is being trained, and has it saved.
+    # SIGTERM raises an exception here, which stops the current run and lets it save its state.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for config in configs:
         if config.strategy == "multi_worker":
@@ -60,17 +57,15 @@ def train_all(recipe, configs, title, report, train=True, afresh=False):
 
 
 def is_finished(recipe, config):
-    """Whether the run of these settings has finished."""
+    """True if the run of these settings has finished."""
     found = outcome(recipe, config)
     return bool(found) and not found["error"]
 
 
 def outcome(recipe, config):
-    """How the run of these settings ended.
+    """Returns how the run of these settings ended: `None` if it has not, else a dictionary.
 
-    Returns:
-        `None` if it has not, with these settings; else a dictionary whose `error` is `None` if it has finished, or says
-        why it failed.
+    Its `error` is `None` if the run has finished, or says why it failed.
     """
     path = pathlib.Path(config.run) / "outcome.json"
     found = read_json(path) if path.exists() else {}
@@ -82,7 +77,7 @@ def _finish(recipe, config, watch, afresh):
     folder = pathlib.Path(config.run)
     save_config(config, folder / "settings.json", recipe.name)
     with open(folder / "log.txt", "ab") as log:
-        # Of another command, or outliving its own: a run inherits the lock with its output.
+        # Another command may train it, or a run that outlived its own: runs inherit the lock with their output.
         lock(log, "Another process is still training it: waiting.", wait=True)
         begin = log.tell()
         code = run(recipe.name, folder / "settings.json", log, watch, *["--afresh"] * afresh)
@@ -101,12 +96,12 @@ def run(name, settings, log, watch, *options):
         *options: further ones of its command line.
     """
     command = [sys.executable, "-u", "-m", f"recipes.{name}", "--config", str(settings), *options]
-    # In a process group of its own: Ctrl-C reaches this command alone, which lets the run save its state.
+    # In its own process group: Ctrl-C reaches only this command, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:
         while process.poll() is None:
             watch()
-            time.sleep(1)  # `Popen.wait` with a timeout would wake up twenty times a second
+            time.sleep(1)  # `Popen.wait` with a timeout would poll twenty times a second
         return process.returncode
     except BaseException:
         process.terminate()
@@ -115,7 +110,7 @@ def run(name, settings, log, watch, *options):
 
 
 def _show_epochs(recipe, queue):
-    """A function that shows how many epochs are done, and the time left for those of the runs still in `queue`."""
+    """Returns a function that shows how many epochs are done, and the time left for the runs still in `queue`."""
 
     def left():
         return sum(max(0, config.epochs - len(Run(config.run, recipe).history())) for config in queue)

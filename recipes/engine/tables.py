@@ -9,11 +9,7 @@ from headattn_io.files import read_json, write_atomically
 
 
 def table(columns, rows):
-    """Lines of a Markdown table.
-
-    Args:
-        columns: list of str, the head.
-        rows: lists of str, each of a name and the entries of its columns.
+    """Returns the lines of a Markdown table; each row is a name and the entries of the columns.
 
     >>> print(*table(["loss"], [["plain", "0.5"]]), sep="\\n")
     | | loss |
@@ -28,7 +24,7 @@ def table(columns, rows):
 
 
 def mean_text(values, number="{:.4f}".format):
-    """Mean and, of several, standard deviation of those of the values that are not `None`; a dash of none.
+    """Returns the mean and, of several, standard deviation of the values that are not `None`; a dash of none.
 
     >>> mean_text([0.5, None, 0.7]), mean_text([])
     ('0.6000 ± 0.1414', '–')
@@ -47,7 +43,7 @@ class Cell:
     Args:
         attention: str, the row it is in.
         heads: int, the column.
-        seed: int; runs that differ in it alone share a place in the table.
+        seed: int; runs that differ only in it share a place in the table.
         scores: dictionary from (data set, metric) to `(value, signature)`; empty: not finished.
         error: why it failed, or `None`.
     """
@@ -64,7 +60,7 @@ class Cell:
 
 
 def read_scores(folder):
-    """`Cell.scores` of a finished run: its results, its best validation loss, and its speed (median epoch)."""
+    """Reads the `Cell.scores` of a finished run: results, best validation loss, and speed (median epoch)."""
     scores = {}
     for path in sorted(pathlib.Path(folder).glob("results/*/scores.json")):
         for metric, score in read_json(path).items():
@@ -77,20 +73,17 @@ def read_scores(folder):
 
 
 def write_tables(cells, figures, folder):
-    """Writes `sweep.md` and `sweep.png` to the folder, in full or not at all.
+    """Writes `sweep.md` and `sweep.png` to the folder.
 
-    Args:
-        cells: list of `Cell`.
-        figures: a paper's own, to stand beside: dictionary from (data set, metric) to dictionary from attention to
-            dictionary from number of heads to value.
-        folder: path.
+    `figures` are a paper's own, to stand beside: dictionary from (data set, metric) to attention to number of heads to
+    value.
     """
     write_atomically(pathlib.Path(folder) / "sweep.md", markdown(cells, figures).encode("utf-8"))
     write_atomically(pathlib.Path(folder) / "sweep.png", plot(cells, figures))
 
 
 def markdown(cells, figures):
-    """Tables of all metrics on all data sets, and the reasons of failures: str. Takes what `write_tables` takes."""
+    """Tables of all metrics on all data sets, and the reasons of failures; takes what `write_tables` does."""
     finished = sum(bool(cell.scores) for cell in cells)
     seeds = len({cell.seed for cell in cells})
     lines = [f"{finished} of {len(cells)} runs have finished. Columns: number of heads."]
@@ -115,7 +108,7 @@ def markdown(cells, figures):
 
 
 def plot(cells, figures):
-    """The same as curves over the number of heads, one an attention, with the deviation of seeds: bytes of a PNG."""
+    """Curves of the same over the number of heads, one an attention, with the deviation of seeds: bytes of a PNG."""
     from keras_headattn.utils import new_figure
 
     quantities = list(_quantities(cells)) or [("training", "validation loss")]

@@ -17,15 +17,9 @@ class Corpora:
 
 
 def named_files(files, ending, size=1):
-    r"""The files of test sets by name.
+    r"""Returns the files of test sets by name, `size` of them a set, in this order; two sets of one name are an error.
 
-    Args:
-        files: list of paths, of one set after the other.
-        ending: str, a pattern. A set is named after its first file, without `.gz` and then what matches this.
-        size: int, files of a set. Default 1.
-
-    Raises:
-        ValueError: for files that are left over, or two sets of one name.
+    A set is named after its first file, without `.gz` and then what matches the pattern `ending`.
 
     >>> named_files(["data/test.en.gz", "data/test.de.gz"], "[.][a-z]+", 2)
     {'test': ['data/test.en.gz', 'data/test.de.gz']}
@@ -36,11 +30,7 @@ def named_files(files, ending, size=1):
 
 
 def named_sets(sets, ending):
-    """Names test sets, lists of files, as `named_files` does.
-
-    Raises:
-        ValueError: for two sets of one name.
-    """
+    """Names test sets, lists of files, as `named_files` does."""
     found = {}
     for files in sets:
         name = re.sub(f"(?:{ending})$", "", pathlib.Path(files[0]).name.removesuffix(".gz"))
@@ -53,11 +43,7 @@ def named_sets(sets, ending):
 
 
 def check_new(tests, names):
-    """Checks that the test sets of other files, a dictionary by name, have none of the names of the run's own.
-
-    Raises:
-        ValueError: if one has.
-    """
+    """Checks that the test sets of other files, by name, have none of the names of the run's own."""
     if taken := set(tests) & set(names):
         raise ValueError(
             f"The run has a test set of that name already; rename the file. Received: {', '.join(sorted(taken))}"
@@ -65,17 +51,13 @@ def check_new(tests, names):
 
 
 def check_batch_size(batch_size, num_replicas):
-    """Checks that a batch can be split evenly over the replicas.
-
-    Raises:
-        ValueError: if it cannot.
-    """
+    """Checks that a batch can be split evenly over the replicas."""
     if batch_size % num_replicas:
         raise ValueError(f"--batch-size must be a multiple of the {num_replicas} replicas. Received: {batch_size}")
 
 
 class Task:
-    """One task of a recipe with its settings, in the folder of a run.
+    """Task of a recipe with its settings, in the folder of a run.
 
     A recipe has a subclass. The engine calls its methods in the order in which they stand here, as
     docs/own_recipe.md shows.
@@ -86,7 +68,7 @@ class Task:
         corpora: the data of the settings, if they have been read, as `Recipe.read` does. Default `None`.
     """
 
-    details = ()  # names in the logs that the lines of epochs do not show; history and TensorBoard have them
+    details = ()  # names of logs that only history and TensorBoard show
 
     def __init__(self, config, run, corpora=None):
         self.config = config
@@ -116,33 +98,33 @@ class Task:
         raise NotImplementedError
 
     def make_model(self):
-        """The model that is saved, new. The engine calls it under the strategy's scope."""
+        """Returns the model that is saved, new. The engine calls it under the strategy's scope."""
         raise NotImplementedError
 
     def make_trainer(self, model):
-        """The model that is trained, around that which is saved."""
+        """Returns the model that is trained, around that which is saved."""
         from keras_headattn.training import Model
 
         return Model(model.inputs, model.outputs, name="trainer")
 
     def make_optimizer(self, steps, num_replicas):
-        """The optimizer; `steps`: number of steps an epoch."""
+        """Returns the optimizer for so many steps an epoch."""
         raise NotImplementedError
 
     def make_loss(self):
-        """The loss."""
+        """Returns the loss."""
         raise NotImplementedError
 
     def make_metrics(self):
-        """List of metrics, weighted as the loss is."""
+        """Returns a list of metrics, weighted as the loss is."""
         return []
 
     def describe(self):
-        """The model in a few words."""
+        """Returns the model in a few words."""
         return f"{self.config.attention} attention"
 
     def uses_xla(self):
-        """Whether XLA compiles training where the settings leave that open."""
+        """True if XLA compiles training where the settings leave that open."""
         from keras_headattn.training import default_jit
 
         return default_jit()
@@ -151,7 +133,7 @@ class Task:
         """Gives a new model what it does not begin with by itself, such as word vectors."""
 
     def throughput(self, batches):
-        """`(function, name)`: the number of things in an epoch, and the name of their number a second in the logs."""
+        """Returns a function of the number of things in an epoch, and the name of their number a second in the logs."""
         raise NotImplementedError
 
     def reports(self, model, batches):
@@ -159,22 +141,22 @@ class Task:
         return []
 
     def scores(self, model):
-        """Callbacks that score the model after an epoch, in which all workers take part."""
+        """Returns callbacks that score the model after an epoch, in which all workers take part."""
         return []
 
     def shown(self, model, batches, validation):
-        """Callbacks without memory, of the first worker alone, which no other worker waits for."""
+        """Returns callbacks without memory, of the first worker alone, which no other worker waits for."""
         return []
 
     def name_results(self, tests, names):
-        """Test sets under names that are apart from the run's own results, where the settings of these names differ."""
+        """Names test sets apart from the run's own results, where the settings of these names differ."""
         own = self.run.config()
         other = {name: getattr(self.config, name) for name in names if getattr(self.config, name) != getattr(own, name)}
         suffix = "".join(f",{name}={value}" for name, value in other.items()).replace("/", "_")
         return {name + suffix: test for name, test in tests.items()}
 
     def load_tests(self, files=None):
-        """The test sets of a finished run, or those in other files: dictionary by name."""
+        """Returns the test sets of a finished run, or those in other files: dictionary by name."""
         raise NotImplementedError
 
     def evaluate(self, model, tests):
@@ -182,7 +164,7 @@ class Task:
         raise NotImplementedError
 
     def export_folders(self):
-        """The folders that `export` writes to, which the engine tries before training."""
+        """Returns the folders that `export` writes to, which the engine tries before training."""
         return [self.config.export_folder]
 
     def export(self, model):
@@ -190,5 +172,5 @@ class Task:
         raise NotImplementedError
 
     def next_commands(self):
-        """Commands that a user may give once the run has finished, which are printed then: list of str."""
+        """Commands that a user may give next, which are printed when the run has finished."""
         return []

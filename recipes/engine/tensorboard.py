@@ -12,24 +12,20 @@ from keras_headattn.training import TensorBoardCurves
 from recipes.engine.config import default_of
 
 SAMPLES = 20  # texts of a test set
-# Settings by which runs are told apart even where they have their defaults.
+# Settings that are shown even with their defaults.
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
 
-def tensorboard_callbacks(config, run, profile_steps=()):
-    """Curves, and settings beside their results, all in one folder."""
+def tensorboard_callbacks(run, settings, profile_steps=()):
+    """Returns callbacks for curves, and for settings beside their results, all in one folder."""
     return [
-        hparams.KerasCallback(run.log_dir, shown_settings(config), trial_id=str(run.folder)),
+        hparams.KerasCallback(run.log_dir, settings, trial_id=str(run.folder)),
         TensorBoardCurves(run.log_dir, ("compilations",), profile_steps),
     ]
 
 
 def shown_settings(config):
-    """The settings for HParams: those that change what is trained and differ from their defaults, and a few others.
-
-    Returns:
-        Dictionary of names to int, float or str.
-    """
+    """Returns the settings for HParams: those that change training and differ from their defaults, and a few others."""
     found = {}
     for field in fields(config):
         if field.name in config.without_effect:
@@ -68,6 +64,6 @@ def write_scores(run):
 
 
 def _table(columns, rows):
-    """A Markdown table of texts, which it shows as they are."""
+    """Returns a Markdown table of texts, which it shows as they are."""
     rows = [[html.escape(cell).replace("|", "&#124;") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))

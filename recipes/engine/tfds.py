@@ -7,14 +7,9 @@ from headattn_io.optional import optional_import
 
 @contextlib.contextmanager
 def load_tfds(name):
-    """Gives the module `tensorflow_datasets`, to get a data set with it, which is downloaded on first use.
+    """Context with the module `tensorflow_datasets`, to get the data set `name`, which is downloaded on first use.
 
-    Args:
-        name: str, the data set, for errors.
-
-    Raises:
-        ImportError: if tensorflow-datasets is not installed.
-        OSError: if the data set is not on this machine and cannot be downloaded.
+    Without the package there is an `ImportError`, without the data set an `OSError`.
     """
     tfds = optional_import("tensorflow_datasets", "datasets")
     try:

@@ -1,4 +1,4 @@
-"""Training a task of any recipe, to its evaluation and export."""
+"""Training of any recipe's task, to its evaluation and export."""
 
 import contextlib
 import itertools
@@ -35,18 +35,16 @@ from recipes.engine.lock import locked
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
-from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
+from recipes.engine.tensorboard import shown_settings, tensorboard_callbacks, write_scores
 
 DRY_RUN_STEPS = 20
-LARGE = 10_000_000  # weights, from which their update by XLA is worth its compilation on a CPU
+LARGE = 10_000_000  # weights from which compiling their update by XLA pays off on a CPU
 
 
 def train(task, afresh=False):
     """Trains to the end, or on from the last checkpoint; then evaluates, exports and tries the SavedModel.
 
-    Args:
-        task: `Task`.
-        afresh: whether what an earlier run left in the folder is removed, once the data were read.
+    With `afresh`, what an earlier run left in the folder is removed once the data were read.
     """
     with _ready(task) as strategy, full_disk_reported():
         with silence(task.config.quiet):
@@ -57,7 +55,7 @@ def train(task, afresh=False):
 
 @contextlib.contextmanager
 def full_disk_reported():
-    """Raises an `OSError` in place of TensorFlow's error of a full disk, such as of the files of TensorBoard."""
+    """Turns TensorFlow's error of a full disk, of the files of TensorBoard say, into an `OSError`."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
@@ -68,18 +66,15 @@ def full_disk_reported():
 
 
 def end(task, model):
-    """Finishes a trained model: final weights, scores, SavedModels. The last two are of the model in the file.
+    """Finishes a trained model, or the one in its file (`None`): final weights, scores, SavedModels.
 
-    What an earlier command did after as many epochs, with the same settings, is not done again.
-
-    Args:
-        task: `Task`.
-        model: the trained model; `None` if the finished one is in its file.
+    The last two are of the model in the file. What an earlier command did after as many epochs, with the same settings,
+    is not done again.
     """
     config, run = task.config, task.run
     history = run.history()
     if model is not None:
-        epochs = final_epochs(history, config)
+        epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(run, model, epochs)
         run.note_finished({"epochs": len(history)})
         with silence(config.quiet):
@@ -105,7 +100,7 @@ def end(task, model):
 
 
 def _left_to_do(task):
-    """The parts of the end that are not done yet with these settings: dictionary of a part to its settings."""
+    """Returns the parts of the end that are not done yet with these settings: dictionary of a part to its settings."""
     config, recipe, done = task.config, task.run.recipe, task.run.finished()
     wanted = {"scores": {name: getattr(config, name) for name in recipe.evaluated}}
     if config.export:
@@ -117,7 +112,7 @@ def _left_to_do(task):
 
 @contextlib.contextmanager
 def _ready(task):
-    """A strategy, in a process that is seeded and, within this context, the only one that trains in the run's folder.
+    """Context with a strategy, in a seeded process that is the only one training in the run's folder.
 
     Of several workers the first alone writes and prints, and all end when the last is done.
     """
@@ -125,9 +120,9 @@ def _ready(task):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
-    if getattr(config, "model_arguments", None):  # recipes of one's own need have none
+    if getattr(config, "model_arguments", None):  # recipes of one's own may have none
         task.try_model()
-        keras.backend.clear_session()  # names and random numbers are those of a process that made no model
+        keras.backend.clear_session()  # names and random numbers start afresh
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     task.check()
@@ -163,7 +158,7 @@ def _prepare(task, strategy, afresh):
     with _chief_first(strategy):
         if not afresh:
             task.run.check(task.config)
-        task.load()  # which may download
+        task.load()  # may download
         data = task.fingerprint()
         if not afresh:
             task.run.check_data(data)
@@ -179,7 +174,7 @@ def _prepare(task, strategy, afresh):
 
 
 def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1):
-    """Returns the model and, compiled, what trains it; `steps`: number of steps an epoch; the rest: as of `compile`."""
+    """Returns the model and, compiled, what trains it, for so many steps an epoch; the rest is as of `compile`."""
     num_replicas = strategy.num_replicas_in_sync
     jit_compile = task.uses_xla() if jit_compile is None else jit_compile
     with strategy.scope():
@@ -188,7 +183,7 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1)
         trainer.compile(
             optimizer=task.make_optimizer(steps, num_replicas),
             loss=task.make_loss(),
-            weighted_metrics=task.make_metrics() or None,  # Keras wants results of an empty list
+            weighted_metrics=task.make_metrics() or None,  # an empty list is an error in Keras
             jit_compile=jit_compile,
             steps_per_execution=steps_per_execution,
         )
@@ -220,7 +215,7 @@ def _fit(task, model, trainer, batches, validation):
             batches.dataset(),
             validation_data=validation.dataset(),
             epochs=config.epochs,
-            shuffle=False,  # the batches have an order of their own, which a resumed run repeats
+            shuffle=False,  # batches have their own order, which a resumed run repeats
             verbose=0 if config.quiet else "auto",
             callbacks=make_callbacks(task, model, batches, validation, **config.callback_arguments),
         )
@@ -228,11 +223,7 @@ def _fit(task, model, trainer, batches, validation):
 
 
 def dry_run(task):
-    """Reads the data, builds the model and times a few training steps.
-
-    Args:
-        task: `Task`, whose run is in a folder that is removed afterwards.
-    """
+    """Reads the data, builds the model and times a few training steps, in a folder that is removed afterwards."""
     times = []
     with _ready(task) as strategy:
         _prepare(task, strategy, afresh=False)
@@ -272,7 +263,7 @@ def _fault_of(batches):
 
 
 def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_norm=False, profile_steps=()):
-    """Throughput, scores, saving, TensorBoard: in the order in which they read each other's logs.
+    """Returns callbacks in the order in which they read each other's logs: throughput, scores, saving, TensorBoard.
 
     With several workers the first one writes; all take part in what sums over them.
     """
@@ -281,15 +272,15 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
     shown = []
     if is_chief(model.distribute_strategy):
         remembered = [Throughput(*task.throughput(batches)), *norms, *task.reports(model, batches)]
-        remembered += [*task.scores(model), SaveEpochs(run, model, config)]
+        remembered += [*task.scores(model), SaveEpochs(run, model, config.select, config.average, config.average_of)]
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
-        shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # as `Resume` found no fault
-        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(config, run, profile_steps)]
+        shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
+        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
-    # Nor is what ends training: the same command, with more time or patience, goes on.
+    # Nor are reasons to stop: the same command continues with more time or patience.
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))
@@ -307,13 +298,7 @@ def report_hidden_gpus():
 
 
 def make_optimizer(config, optimizer, **arguments):
-    """A Keras optimizer with the settings that all recipes share, and around it what keeps heads apart.
-
-    Args:
-        config: the settings.
-        optimizer: its class.
-        **arguments: its own arguments.
-    """
+    """Returns a Keras optimizer of this class with the shared settings, and around it what keeps heads apart."""
     with passing_on("optimizer_arguments"):
         optimizer = optimizer(**arguments, **config.optimizer_arguments)
     if config.repulsive == "none":

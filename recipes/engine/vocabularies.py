@@ -1,4 +1,4 @@
-"""A tokenizer of words or of pieces, whose vocabulary is learned from a text."""
+"""Tokenizers of words or of pieces, whose vocabulary is learned from a text."""
 
 import pathlib
 
@@ -24,14 +24,7 @@ def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_co
         kind: "words" (default), "pieces" of SentencePiece, or "wordpieces" of BERT, whose file is `vocab.txt`.
         vocabulary_size: int, number of ids; words may be fewer. Default `None`: all words; pieces need a number.
         min_count: int, how often a word must occur. Default 1.
-        lowercase: bool, whether text is lower-cased. Default True.
-
-    Returns:
-        `WordTokenizer`, `SentencePieceTokenizer` or `WordPieceTokenizer`.
-
-    Raises:
-        ValueError: for another `kind`, without `texts` if there is no such file, or as `learn_words`,
-            `train_sentencepiece` and `learn_wordpieces` raise it.
+        lowercase: True to lower-case text.
 
     >>> tokenizer = learn_tokenizer("vocabulary.txt", ["a cat sat", "a dog"], vocabulary_size=4)
     >>> tokenizer.vocabulary

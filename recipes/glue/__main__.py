@@ -72,16 +72,16 @@ def _submit(options):
 
 
 def _predicted(folder, options):
-    """The run in a folder, whose predictions of the test sets are written, if they are not."""
+    """Returns the run in a folder, whose predictions of the test sets are written, if they are not."""
     from recipes.glue.data import read_unlabelled
     from recipes.glue.submission import predict_tests
 
     run = RECIPE.run_of(folder)
     config = run.config() if options.glue is None else run.config().changed({"glue": options.glue})
     if config.glue_task is None:
-        raise ValueError(f"The run in {folder} is of no task of GLUE. Received: task={config.task}")
+        raise ValueError(f"The run in {folder} is not one of a GLUE task. Received: task={config.task}")
     known = set() if options.glue else {path.stem for path in (run.folder / "submission").glob("*.tsv")}
-    missing = read_unlabelled(config, without=known)
+    missing = read_unlabelled(config.glue_task, config.glue, tfds=config.data == "tfds", without=known)
     if not missing and not known:
         raise ValueError(f"There are no test files of {config.task}. Give --glue. Received: glue={config.glue!r}")
     if missing:

@@ -10,29 +10,23 @@ from recipes.glue.glue_files import find, read_file, read_split, read_tfds_split
 
 
 def read_corpora(config):
-    """Reads what `config` names.
+    """Reads the texts that `config` names as `Corpora`.
 
     The test sets of GLUE's own data are its validation sets: those for testing have no labels.
-
-    Returns:
-        `Corpora`.
-
-    Raises:
-        ValueError: if a set has no examples.
     """
     corpora = _read_corpora(config)
-    train = sentences.chosen(config, corpora.train).sample(config.train_examples, config.split_seed)
+    train = config.chosen(corpora.train).sample(config.train_examples, config.split_seed)
     return dataclasses.replace(corpora, train=_with_swapped(train) if config.swap_pairs else train)
 
 
 def _with_swapped(corpus):
-    """Pairs, and then the same with their texts swapped."""
+    """Repeats pairs with their texts swapped."""
     sides = [*corpus.texts, *corpus.second_texts], [*corpus.second_texts, *corpus.texts]
     return LabelledText(sides[0], [*corpus.labels, *corpus.labels], corpus.name, sides[1])
 
 
 def _read_corpora(config):
-    """All that the settings name, but with the whole training set."""
+    """Reads all that the settings name, with the whole training set."""
     task = config.glue_task
     if config.data == "embedded":
         made = number_tasks(config.task, seed=config.split_seed)
@@ -42,53 +36,49 @@ def _read_corpora(config):
     elif config.data == "train":
         corpora = _of_files(config)
     else:
-        train, validation = _part(config, "train"), _validation(config)
+        train = _part(task, "train", config.glue, config.split_seed)
+        validation = _validation(task, config.glue, config.split_seed)
         corpora = Corpora(train, next(iter(validation.values())), validation)
-    tests = {name: sentences.chosen(config, test) for name, test in corpora.tests.items()}
-    return Corpora(corpora.train, sentences.chosen(config, corpora.validation), tests)
+    tests = {name: config.chosen(test) for name, test in corpora.tests.items()}
+    return Corpora(corpora.train, config.chosen(corpora.validation), tests)
 
 
 def read_tests(config, files=None):
-    """Test sets: those in files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
-    if files is not None:  # what is made by code has the columns of texts of one's own
-        return (sentences.read_tests if config.glue_task is None else _tests_of_files)(config, files)
+    """Reads the test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
+    task = config.glue_task
+    if files is not None and task is None:  # also of the embedded data
+        return sentences.read_tests(config, files)
+    if files is not None:
+        return _tests_of_files(files, task, config.encoding)
     if config.data == "embedded":
         return read_corpora(config).tests
-    if config.glue_task is None:
+    if task is None:
         return sentences.load_tests(config)
     if config.data != "train":
-        tests = _validation(config)
-    elif config.test or config.validation:
-        tests = _tests_of_files(config, config.test) or {"dev": _read(config, config.validation)}
+        tests = _validation(task, config.glue, config.split_seed)
+    elif config.test:
+        tests = _tests_of_files(config.test, task, config.encoding)
+    elif config.validation:
+        tests = {"dev": _read(config.validation, task, config.encoding)}
     else:  # a part of the training set
         return read_corpora(config).tests
-    return {name: sentences.chosen(config, test) for name, test in tests.items()}
+    return {name: config.chosen(test) for name, test in tests.items()}
 
 
-def names_of_tests(config):
-    """Names of the test sets of the settings."""
-    if config.data == "embedded":
-        return ["test"]
-    if config.glue_task is None:
-        return sentences.names_of_tests(config)
-    if config.data == "train":
-        return list(named_files(config.test, r"[.]tsv")) or ["dev"]
-    return list(config.glue_task.splits)
+def read_unlabelled(task, folder=None, tfds=False, without=()):
+    """Reads the test sets of a `GlueTask`, without labels, from the folder of GLUE or TensorFlow Datasets.
 
-
-def read_unlabelled(config, without=()):
-    """The test sets of GLUE that have no labels: dictionary of the name in a submission to `LabelledText`.
-
-    Files that are not there are left out, as are those of the names `without`, which are not read.
+    Returns a dictionary of the name in a submission to `LabelledText`. Files that are not there are left out, and so
+    are those of the names `without`.
     """
-    task, found = config.glue_task, {}
+    found = {}
     for split, (name_there, name, rows) in task.tests.items():
         if name in without:
             continue
-        if config.data == "tfds":
+        if tfds:
             corpus = read_tfds_split(task, name_there, is_test=True)
-        elif config.glue and (find(config.glue, task, split) or task.name == "mrpc"):
-            corpus = read_split(config.glue, task, split)
+        elif folder and (find(folder, task, split) or task.name == "mrpc"):
+            corpus = read_split(folder, task, split)
         else:
             continue
         if len(corpus) != rows:
@@ -97,35 +87,35 @@ def read_unlabelled(config, without=()):
     return found
 
 
-def _part(config, split):
-    """A labelled part of a task: its training set, or one of its validation sets."""
-    task = config.glue_task
-    if config.data == "tfds":
+def _part(task, split, folder, seed):
+    """Reads a labelled part of a task from the folder of GLUE or, without one, from TensorFlow Datasets."""
+    if folder is None:
         return read_tfds_split(task, task.splits.get(split, split))
-    return read_split(config.glue, task, split, config.split_seed)
+    return read_split(folder, task, split, seed)
 
 
-def _validation(config):
-    """The validation sets of a task by name."""
-    return {name: _part(config, name) for name in config.glue_task.splits}
+def _validation(task, folder, seed):
+    """Returns the validation sets of a task by name."""
+    return {name: _part(task, name, folder, seed) for name in task.splits}
 
 
 def _of_files(config):
-    """Files of one's own in the columns of the task. Those for validation are scored, where there is no test."""
-    train = _read(config, config.train)
+    """Reads files of one's own in the columns of the task. Without files to test on, validation is scored."""
+    read = dict(task=config.glue_task, encoding=config.encoding)
+    train = _read(config.train, **read)
     if config.validation:
-        validation = _read(config, config.validation)
+        validation = _read(config.validation, **read)
     else:
         train, validation = train.split([config.validation_share], config.split_seed)
-    return Corpora(train, validation, _tests_of_files(config, config.test) or {"dev": validation})
+    return Corpora(train, validation, _tests_of_files(config.test, **read) or {"dev": validation})
 
 
-def _tests_of_files(config, files):
-    return {name: _read(config, part) for name, part in named_files(files, r"[.]tsv").items()}
+def _tests_of_files(files, task, encoding):
+    return {name: _read(part, task, encoding) for name, part in named_files(files, r"[.]tsv").items()}
 
 
-def _read(config, files):
-    parts = [read_file(path, config.glue_task, encoding=config.encoding) for path in files]
+def _read(files, task, encoding):
+    parts = [read_file(path, task, encoding=encoding) for path in files]
     texts, labels = ([value for part in parts for value in getattr(part, side)] for side in ("texts", "labels"))
-    second = [text for part in parts for text in part.second_texts] if config.glue_task.is_pair else None
+    second = [text for part in parts for text in part.second_texts] if task.is_pair else None
     return dataclasses.replace(parts[0], texts=texts, labels=labels, second_texts=second)

@@ -1,7 +1,7 @@
-"""Tasks made by code, as GLUE has them: acceptability, paraphrase, similarity, all about numbers in English; languages.
+"""Tasks made by code in the manner of GLUE: acceptability, paraphrase, similarity of numbers in English; languages.
 
-They need no download, and the sentences without labels, to pre-train an encoder on, are made in the same way. The
-numbers of the three splits are disjoint.
+They need no download. The sentences without labels, to pre-train an encoder on, are made in the same way. The numbers
+of the three splits are disjoint.
 """
 
 import math
@@ -20,30 +20,18 @@ COUNTS = {
 
 
 def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, seed=0):
-    """Makes the three splits of a task.
+    """Makes the splits "train", "validation" and "test" of a task: `LabelledText`. It needs num2words.
 
     | task | labels |
     |---|---|
     | `acceptability` | 0 for a sentence of which two neighbouring words are swapped, else 1 |
-    | `paraphrase` | whether an amount in words and one in digits are the same, 1 or 0 |
-    | `similarity` | how close two amounts are, 0 to 5: 5 for equal ones, 0 where one is ten times the other or more |
-    | `language` | which of twelve languages a number is written in, as `number_words` makes them |
+    | `paraphrase` | 1 if an amount in words and one in digits are the same, else 0 |
+    | `similarity` | closeness of two amounts, 0 to 5: 5 for equal ones, 0 where one is ten times the other or more |
+    | `language` | the one of twelve languages that a number is written in, as `number_words` makes them |
 
     The training split of `acceptability` has each sentence twice: whole, and with words left out at random, but for two
     that are swapped. So a classifier judges the order of words alone, and knows what it reads where an explanation
-    removes words.
-
-    Args:
-        task: str.
-        train_size, validation_size, test_size: ints, examples of the splits, of `acceptability` whole sentences.
-            Default 4,000, 400 and 400.
-        seed: int. Default 0.
-
-    Returns:
-        Dict of "train", "validation" and "test" to `LabelledText`.
-
-    Raises:
-        ImportError: if num2words is not installed.
+    removes words. Sizes are of whole sentences there.
 
     >>> task = number_tasks("paraphrase", 8, 4, 4)
     >>> len(task["train"]), len(task["test"].second_texts), task["train"].labels[:4]
@@ -66,17 +54,9 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
 
 
 def swapped_words(train_size=4_000, validation_size=400, test_size=400, seed=0):
-    """Which words of the sentences of the task `acceptability` are swapped: what its labels rest on.
+    """Marks the swapped words of the sentences of `acceptability`: two booleans of a sentence are True, or none.
 
-    Args:
-        train_size, validation_size, test_size, seed: as of `number_tasks`.
-
-    Returns:
-        Dict of "train", "validation" and "test" to a list, for each sentence, of a boolean for each word: two are
-        `True`, or none where the sentence is as it should be.
-
-    Raises:
-        ImportError: if num2words is not installed.
+    The splits and arguments are those of `number_tasks`.
 
     >>> [sum(words) for words in swapped_words(4, 4, 4)["test"]]
     [0, 2, 0, 2]
@@ -92,16 +72,9 @@ def swapped_words(train_size=4_000, validation_size=400, test_size=400, seed=0):
 
 
 def number_sentences(size=8_000, seed=0):
-    """Sentences to pre-train on: those of the translation task, and amounts in words and in digits side by side.
+    """Makes sentences to pre-train on: half those of the translation task, half amounts in words and in digits.
 
     Their numbers are those of the training splits.
-
-    Args:
-        size: int, half of each kind.
-        seed: int. Default 0.
-
-    Returns:
-        List of str.
     """
     sentences = numbers_corpus("de", size // 2, 1, 1, seed=seed)["train"].source
     rng, split_of = np.random.default_rng([seed, 3]), assign_numbers(seed)
@@ -110,14 +83,9 @@ def number_sentences(size=8_000, seed=0):
 
 
 def swap_words(words, rng):
-    """Swaps two neighbouring words, so that the sentence is none that the generator makes.
+    """Swaps two neighbouring words, so that the sentence is none that the generator makes; returns also their place.
 
-    Args:
-        words: list of two str or more, at least one of which does not count.
-        rng: NumPy generator.
-
-    Returns:
-        `(words, place)`: the new list, and the place of the first of the two.
+    There must be two words or more, at least one of which does not count.
 
     >>> swap_words(["five", "euros"], np.random.default_rng(0))
     (['euros', 'five'], 0)
@@ -130,7 +98,7 @@ def swap_words(words, rng):
 
 
 def in_words(amount):
-    """An amount of cents in words.
+    """Writes an amount of cents in words.
 
     >>> in_words(503), in_words(200)
     ('five euros and three cents', 'two euros')
@@ -141,7 +109,7 @@ def in_words(amount):
 
 
 def in_digits(amount):
-    """An amount of cents in digits.
+    """Writes an amount of cents in digits.
 
     >>> in_digits(503)
     '5.03 euros'
@@ -154,7 +122,7 @@ def _count(number, unit):
 
 
 def _acceptability(sizes, seed):
-    """For each split the sentences, their labels, and the place of the first of two words that are swapped."""
+    """Makes for each split the sentences, their labels, and the place of the first of two swapped words."""
     corpora = numbers_corpus("de", *sizes.values(), seed=seed)
     found = {}
     for split, name in enumerate(SPLITS):
@@ -170,7 +138,7 @@ def _acceptability(sizes, seed):
 
 
 def _with_words_left_out(rows, rng):
-    """The same sentences without some of their words, any but two that are swapped."""
+    """Leaves out some words of the sentences, any but two that are swapped."""
     found = []
     for text, label, place in rows:
         words = text.split()
@@ -195,7 +163,7 @@ def _similarity(rng, place, split_of, number):
 
 
 def _amount(rng, place, split_of):
-    """An amount of cents, whose euros are a number of this split."""
+    """Returns an amount of cents, whose euros are a number of this split."""
     while True:
         euros = number_up_to(rng, 4)
         if split_of[euros] == place:

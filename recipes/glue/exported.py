@@ -8,14 +8,8 @@ from recipes.glue.targets import ScoredClasses, ScoredNumbers, targets_of
 
 
 def evaluate_saved_model(config, path, files):
-    """Measures a SavedModel of recipes.glue on test sets, and prints the measures.
-
-    Args:
-        config: `GlueConfig`, of which the settings of data count.
-        path: of the SavedModel.
-        files: those of the test sets.
-    """
-    tests, model = read_tests(config, files), ExportedPredictor(path, config)
+    """Measures a SavedModel on the test sets of files, by the settings of data, and prints the measures."""
+    tests, model = read_tests(config, files), ExportedPredictor(path, config.predicts)
 
     def learn(corpus, writes):
         return targets_of(config, None, corpus, (ScoredNumbers, WrittenClasses if writes else ScoredClasses))

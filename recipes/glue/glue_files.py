@@ -1,4 +1,4 @@
-"""Reads the tasks of GLUE from their files, as they are distributed, and from TensorFlow Datasets."""
+"""Readers of the tasks of GLUE: its files as they are distributed, and TensorFlow Datasets."""
 
 import math
 import pathlib
@@ -9,29 +9,22 @@ from headattn_io.files import read_lines
 from headattn_io.labelled_text import LabelledText
 from recipes.engine.texts.tfds import read_tfds_labelled
 
-# The first column of a line that names the columns.
+# First columns of header lines.
 HEADERS = ("index", "id", "sentence", "quality")
-FILES_OF_MSR = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}  # MRPC, as Microsoft has it
+FILES_OF_MSR = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}  # Microsoft's MRPC
 IDS_OF_DEV = "mrpc_dev_ids.tsv", "dev_ids.tsv"  # GLUE's choice of its dev set from them
 NUM_DEV = 408
 SHOWN = 3  # damaged rows that are named
 
 
 def read_split(folder, task, split, seed=0):
-    """A part of a task from the folder of GLUE.
+    """Reads a part of a task from the folder of GLUE as `LabelledText`; the labels of a test set are "".
 
     Args:
         folder: path of the folder of all tasks, or of this one.
         task: `GlueTask`.
         split: str, the file without its ending: "train", "dev", "test_matched", "ax", ...
         seed: int, of the choice of a dev set, where there are Microsoft's files of MRPC and no list of GLUE's.
-
-    Returns:
-        `LabelledText`; the labels of a test set are "".
-
-    Raises:
-        FileNotFoundError: if the file is missing.
-        ValueError: if there are no whole rows, or a line is not UTF-8.
     """
     path = find(folder, task, split)
     if path is None and task.name == "mrpc":
@@ -45,7 +38,7 @@ def read_split(folder, task, split, seed=0):
 
 
 def find(folder, task, split):
-    """The path of a file of a task; `None` if it is not there."""
+    """Finds a file of a task; `None` if it is not there."""
     if split == "ax":
         names = ("AX", "diagnostic", ".", "MNLI")
         paths = [pathlib.Path(folder, name, file) for name in names for file in ("diagnostic.tsv", "AX.tsv")]
@@ -55,7 +48,7 @@ def find(folder, task, split):
 
 
 def task_folder(folder, task):
-    """The folder of a task within that of GLUE; or the folder itself, where it has none."""
+    """Finds the folder of a task within that of GLUE; without one, that is the folder itself."""
     folder = pathlib.Path(folder)
     names = {task.folder.lower(), task.name}
     found = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -63,19 +56,10 @@ def task_folder(folder, task):
 
 
 def read_file(path, task, split="train", encoding="utf-8"):
-    """A file of a task. Rows that are short or damaged are counted and named; those of tests are kept.
+    """Reads a file of a task, plain or `.gz`, in the columns of a split, as `LabelledText`.
 
-    Args:
-        path: of the file, plain or `.gz`.
-        task: `GlueTask`.
-        split: str, whose columns it has: that of a test set has no labels. Default "train".
-        encoding: str, of the file. Default "utf-8".
-
-    Returns:
-        `LabelledText`, as of `read_split`.
-
-    Raises:
-        ValueError: if there are no whole rows.
+    Rows that are short or damaged are counted and named; those of tests are kept. A file without whole rows is a
+    `ValueError`.
     """
     rows = (line.rstrip("\r\n").split("\t") for line in read_lines(path, strip=False, encoding=encoding))
     columns, is_test = task.columns_of(split), split in task.tests
@@ -107,7 +91,7 @@ def read_file(path, task, split="train", encoding="utf-8"):
 
 
 def _columns_text(task, columns, label_column):
-    """The columns of a file of a task, from 1, in words."""
+    """Describes the columns of a file of a task, from 1."""
     shown = [f"{field} in column {column + 1}" for field, column in zip(task.fields, columns, strict=True)]
     if label_column is not None:
         shown.append("the label in " + (f"column {label_column + 1}" if label_column >= 0 else "the last column"))
@@ -115,7 +99,7 @@ def _columns_text(task, columns, label_column):
 
 
 def _checked(row, width, columns, label_column, task):
-    """The texts and the label of a row, and what is wrong with it, or `None`."""
+    """Returns the texts and the label of a row, and its fault or `None`."""
     texts = [row[column].strip() if column < len(row) else "" for column in columns]
     label = row[label_column].strip() if label_column is not None and label_column < len(row) else ""
     if len(row) < width:
@@ -145,7 +129,7 @@ def _report(path, damaged, kept, is_test):
 
 
 def _read_msr(folder, task, split, seed):
-    """A part of MRPC from Microsoft's own files, of which GLUE's dev set is a part of the training set."""
+    """Reads a part of MRPC from Microsoft's own files; GLUE's dev set is a part of their training set."""
     name = FILES_OF_MSR["test" if split == "test" else "train"]
     if not (folder / name).is_file():
         raise FileNotFoundError(f"MRPC needs a file {split}.tsv, or {name} as Microsoft has it. Received: {folder}")
@@ -168,15 +152,9 @@ def _read_msr(folder, task, split, seed):
 
 
 def read_tfds_split(task, split, is_test=False):
-    """A part of a task from TensorFlow Datasets: `LabelledText` with labels as in the files, in GLUE's order.
+    """Reads a part of a task from TensorFlow Datasets, with labels as in the files, in GLUE's order.
 
-    Args:
-        task: `GlueTask`.
-        split: str, its name there. That of "ax" is the test set of a data set of its own.
-        is_test: bool, whether it has no labels.
-
-    Raises:
-        ImportError, OSError, ValueError: as `read_tfds_labelled`.
+    "ax" is the test set of a data set of its own.
     """
     name, split = ("glue/ax", "test") if split == "ax" else (f"glue/{task.name}", split)
     first, second = (*task.fields, None)[:2]

@@ -11,12 +11,12 @@ import math
 OF_CLASSES = ("accuracy", "f1", "f1_macro", "mcc")
 OF_NUMBERS = ("pearson", "spearman")
 MEASURES = (*OF_CLASSES, *OF_NUMBERS)
-OTHER = "(other text)"  # a text that T5 writes and that is no label
+OTHER = "(other text)"  # stands for any text of T5's that is no label
 
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
+    """Task of GLUE.
 
     Args:
         name: str, in tensorflow-datasets, and of `--task`.
@@ -45,14 +45,14 @@ class GlueTask:
     num_columns: int | None = None
 
     def columns_of(self, split):
-        """The columns of its texts in the file of a split, from 0."""
+        """Returns the columns of its texts in the file of a split, from 0."""
         if split == "ax":
             return 1, 2
         return self.columns[split in self.tests]
 
     @property
     def is_pair(self):
-        """Whether it is on pairs of texts."""
+        """True if it is on pairs of texts."""
         return len(self.fields) == 2
 
     @property
@@ -61,7 +61,7 @@ class GlueTask:
         return "class" if self.labels else "number"
 
     def target(self, label):
-        """The text that T5 writes.
+        """Returns the text that T5 writes for a label.
 
         >>> TASKS["cola"].target("1"), TASKS["stsb"].target("3.75")
         ('acceptable', '3.8')
@@ -71,7 +71,7 @@ class GlueTask:
         return self.words[self.labels.index(label)]
 
     def label(self, text):
-        """The label that a text of T5's stands for; `None` for any other text.
+        """Returns the label that a text of T5's stands for; `None` for any other text.
 
         >>> TASKS["cola"].label("acceptable"), TASKS["stsb"].label("3.8"), TASKS["cola"].label("good")
         ('1', '3.8', None)
@@ -91,7 +91,7 @@ class GlueTask:
 
 
 def mean_score(measures, names):
-    """The mean of some measures, times 100. One that is not defined, as the correlation of a constant, counts 0."""
+    """Returns the mean of some measures, times 100. An undefined one, as the correlation of a constant, counts 0."""
     return 100 * sum(0.0 if math.isnan(measures[name]) else measures[name] for name in names) / len(names)
 
 
@@ -192,7 +192,7 @@ _TASKS = (
     ),
 )
 TASKS = {task.name: task for task in _TASKS}
-# All files of a submission, and what most of the test rows, or by custom all, are given without a model.
+# All files of a submission, and the answer of most rows, or by custom of all, without a model.
 SUBMISSION = {name: (task, rows) for task in _TASKS for name, rows in task.submissions.items()}
 MAJORITY = {
     "CoLA": "1",

@@ -13,53 +13,50 @@ NO_NUMBER = -1.0  # stands for a text that is no number, as in T5's own code
 
 
 class LabelTexts:
-    """The texts that T5 reads and writes.
+    """Texts that T5 reads and writes.
 
     Texts of one's own have no name before them, and their columns are the names of the parts.
 
     Args:
-        config: `GlueConfig`.
         names: list of str, the labels.
+        task: `GlueTask`; `None` for texts of one's own.
+        fields: names of the one or two texts of an example.
 
-    >>> from recipes.glue.settings import GlueConfig
-    >>> texts = LabelTexts(GlueConfig(task="qnli"), ["entailment", "not_entailment"])
-    >>> texts.parts
+    >>> from recipes.glue.glue_tasks import TASKS
+    >>> LabelTexts(["entailment", "not_entailment"], TASKS["qnli"], ("question", "sentence")).parts
     ['qnli question: ', 0, ' sentence: ', 1]
     """
 
-    def __init__(self, config, names):
-        self.task = config.glue_task
+    def __init__(self, names, task, fields):
+        self.task = task
         self.names = list(names)
-        fields = self.task.fields if self.task else (config.text_column, config.second_column or "second_text")
-        number = 2 if config.is_pair else 1
-        order = sorted(range(number), key=lambda place: fields[place])
         self.parts = []
-        for place in order:
+        for place in sorted(range(len(fields)), key=fields.__getitem__):
             before = f"{self.task.name} " if self.task and not self.parts else " " if self.parts else ""
             self.parts += [f"{before}{fields[place]}: ", place]
 
     def source(self, texts):
-        """The parts that T5 reads of the one or two texts of an example: list of str and tensors, to be joined."""
+        """Returns the parts that T5 reads of the one or two texts of an example, strings and tensors to be joined."""
         return [texts[part] if isinstance(part, int) else part for part in self.parts]
 
     def sources(self, texts, second_texts=None):
-        """The text that T5 reads of each text or, with `second_texts`, of each pair: list of str."""
+        """Returns the texts that T5 reads of single texts or of pairs: list of str."""
         sides = [texts] if second_texts is None else [texts, second_texts]
         return ["".join(self.source(parts)) for parts in zip(*sides, strict=True)]
 
     def target(self, label):
-        """The text of a label: one of its own, or a number to one place."""
+        """Returns the text of a label: one of its own, or a number to one place."""
         if self.task:
             return self.task.target(label)
         return label if self.names else f"{float(label):.1f}"
 
     def place(self, text):
-        """The place of the label that a text stands for; behind the last one for any other text."""
+        """Returns the place of the label that a text stands for; for any other text, behind the last one."""
         label = self.task.label(text) if self.task else text.strip()
         return self.names.index(label) if label in self.names else len(self.names)
 
     def number(self, text):
-        """The number that a text stands for."""
+        """Returns the number that a text stands for."""
         try:
             value = float(text)
         except ValueError:
@@ -68,11 +65,11 @@ class LabelTexts:
 
 
 class WrittenClasses(ScoredClasses):
-    """Classes that are written; a text that is none of them counts as wrong."""
+    """Classes that are written; any other text counts as wrong."""
 
-    def __init__(self, names, config):
-        super().__init__([name for name in names if name != OTHER], config)
-        self.texts = LabelTexts(config, self.names)
+    def __init__(self, names, measures, task=None, fields=("text",), **options):
+        super().__init__([name for name in names if name != OTHER], measures, **options)
+        self.texts = LabelTexts(self.names, task, fields)
         self.names = [*self.names, OTHER]
 
     def rows(self, found):
@@ -91,15 +88,15 @@ class WrittenClasses(ScoredClasses):
         varies = len(np.union1d(targets, found)) > 1
         measures["mcc"] = float(metrics.matthews_corrcoef(targets, found)) if varies else 0.0
         measures["other_text"] = float(np.mean(found == len(labels)))
-        return {"score": mean_score(measures, self.config.measures)} | measures
+        return {"score": mean_score(measures, self.measures)} | measures
 
 
 class WrittenNumbers(ScoredNumbers):
     """Numbers that are written."""
 
-    def __init__(self, names, config):
-        super().__init__(names, config)
-        self.texts = LabelTexts(config, ())
+    def __init__(self, names, measures, task=None, fields=("text",), **options):
+        super().__init__(names, measures, **options)
+        self.texts = LabelTexts((), task, fields)
 
     def rows(self, found):
         """Predictions `(N, 1)`."""

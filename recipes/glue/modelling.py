@@ -1,4 +1,4 @@
-"""The encoder that settings name, with its head."""
+"""The encoder and head that settings name."""
 
 import pathlib
 
@@ -12,11 +12,7 @@ TAKERS = ("keras_headattn.models.EncoderClassifier", "keras_headattn.models.Bert
 
 
 def make_classifier(config, tokenizer, num_outputs):
-    """An `EncoderClassifier`: of a checkpoint, or of random weights.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
-    """
+    """Makes an `EncoderClassifier`: of a checkpoint, or of random weights."""
     of_head, of_encoder = split_arguments(config.model_arguments, *TAKERS)
     own = of_encoder | dict(seed=config.seed, attention=attention_of(config))
     pooler = of_head.get("head_dim") is None and of_head.get("pooling", "first") == "first"
@@ -31,17 +27,16 @@ def make_classifier(config, tokenizer, num_outputs):
         return EncoderClassifier(encoder, num_outputs, kind, **of_head, seed=config.seed)
 
 
-def is_t5(config, folder):
-    """Whether the model is a T5: by the checkpoint or, where that is gone, by the tokenizer in the run's folder."""
-    if not config.checkpoint:
+def is_t5(checkpoint, folder):
+    """True if the model is a T5, by the checkpoint or, if that is gone, by the tokenizer in the run's folder."""
+    if not checkpoint:
         return False
     saved = pathlib.Path(folder, "tokenizer.json")
-    if not pathlib.Path(config.checkpoint, "config.json").is_file() and saved.is_file():
+    if not pathlib.Path(checkpoint, "config.json").is_file() and saved.is_file():
         return _class_name(saved) == "SentencePieceTokenizer"
-    return "t5" in model_type(config.checkpoint)
+    return "t5" in model_type(checkpoint)
 
 
 def _class_name(path):
-    """The class of a saved tokenizer."""
     values = read_json(path)
     return values.get("class_name") if isinstance(values, dict) else None

@@ -7,11 +7,7 @@ from keras_headattn.metrics import MatthewsCorrelationCoefficient
 
 
 class ClassScore(MatthewsCorrelationCoefficient):
-    """The mean of some measures of classes, times 100.
-
-    Args:
-        num_classes: int.
-        measures: names of them, such as "mcc"; `f1` is that of class 1.
+    """Mean of some measures of classes, such as "mcc", times 100; `f1` is that of class 1.
 
     >>> metric = ClassScore(2, ["f1", "accuracy"])
     >>> round(float(metric([0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9])), 2)
@@ -39,14 +35,14 @@ class ClassScore(MatthewsCorrelationCoefficient):
 
 
 class NumberScore(keras.metrics.Metric):
-    """Pearson's correlation over all examples, times 100. Ranks, as of Spearman's, would need all at once.
+    """Pearson's correlation over all examples, times 100. Spearman's would need all ranks at once.
 
     >>> metric = NumberScore()
     >>> round(float(metric([1.0, 2.0, 4.0], [[1.0], [3.0], [4.0]])), 2)
     92.86
     """
 
-    def __init__(self, name="score", dtype="float64"):  # variances are small differences of sums
+    def __init__(self, name="score", dtype="float64"):  # variances are small differences of large sums
         super().__init__(name=name, dtype=dtype)
         self.sums = self.add_variable((6,), "zeros", name="sums")
 

@@ -6,11 +6,12 @@ from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
 from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
+from recipes.engine.task import named_files
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
 OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
-# Of the embedded data: labels, measures, and whether it is on pairs.
+# Of the embedded data: labels, measures, and True for pairs.
 NUMBER_TASKS = {
     "acceptability": (("0", "1"), ("mcc",), False),
     "paraphrase": (("0", "1"), ("f1",), True),
@@ -131,11 +132,11 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
             raise ValueError(f"A task has labels of its own. Received: task={self.task!r}, labels={self.labels}")
         if self.pretraining_epochs and not self.embedded:
             raise ValueError(
-                f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
+                f"--pretraining-epochs needs --embedded. Received: {self.pretraining_epochs}, embedded=False"
             )
 
         if self.swap_pairs and not self.is_pair:
-            raise ValueError(f"--swap-pairs is of pairs of texts. Received: task={self.task}, swap_pairs=True")
+            raise ValueError(f"--swap-pairs needs pairs of texts. Received: task={self.task}, swap_pairs=True")
         if self.layer_decay is not None and self.optimizer != "electra":
             raise ValueError(
                 f"--layer-decay needs --optimizer electra. Received: {self.layer_decay} with {self.optimizer!r}"
@@ -145,10 +146,10 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         if self.tfds and self.task in TASKS and self.tfds != f"glue/{self.task}":
             raise ValueError(f"--tfds of a task of GLUE is glue/TASK. Received: tfds={self.tfds!r}, task={self.task!r}")
         if self.class_weights != "none" and self.predicts == "number":
-            raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
+            raise ValueError(f"--class-weights needs classes. Received: task={self.task}, predict={self.predict!r}")
 
     def changed(self, given):
-        """These settings with others in their place.
+        """Returns these settings with others in their place.
 
         A checkpoint takes the place of a size and of pre-training. That of a run brings its attention.
         """
@@ -166,18 +167,31 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         found = super().unused(given)
         if self.glue_task:
             of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
-            found |= dict.fromkeys(of_own, f"is of texts of your own, not of --task {self.task}")
-            found["splits"] = "is of texts of your own, not of GLUE"
+            found |= dict.fromkeys(of_own, f"is only for texts of your own, not for --task {self.task}")
+            found["splits"] = "is only for texts of your own, not for GLUE"
         elif self.task:
-            found["predict"] = f"is of texts of your own, not of --task {self.task}"
+            found["predict"] = f"is only for texts of your own, not for --task {self.task}"
         return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def is_pair(self):
-        """Whether pairs of texts are read."""
+        """True if pairs of texts are read."""
         if self.task is None:
             return super().is_pair
         return self.glue_task.is_pair if self.glue_task else NUMBER_TASKS[self.task][2]
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        if self.glue_task is None:
+            return super().names_of_tests
+        return (list(named_files(self.test, r"[.]tsv")) or ["dev"]) if self.data == "train" else self.glue_task.splits
+
+    @property
+    def fields(self):
+        """Names of the one or two texts of an example."""
+        own = (self.text_column, self.second_column or "second_text")[: 2 if self.is_pair else 1]
+        return self.glue_task.fields if self.glue_task else own
 
     @property
     def predicts(self):

@@ -1,4 +1,4 @@
-"""Predictions of finished runs for GLUE's test sets, as files of the server's format, and all of them in a zip."""
+"""Predictions of finished runs for GLUE's test sets, as files in the server's format, and a zip of all."""
 
 import io
 import zipfile
@@ -11,12 +11,9 @@ from recipes.glue.glue_tasks import MAJORITY, SUBMISSION
 
 
 def predict_tests(task, model, corpora):
-    """Writes what a run's model predicts of test sets to the folder `submission` of the run.
+    """Writes a run's predictions for test sets to the folder `submission` of the run.
 
-    Args:
-        task: the run's `Glue`.
-        model: its model.
-        corpora: dictionary of the name of a file in a submission to `LabelledText`.
+    `task` is its `Glue`; `corpora` are `LabelledText` by the name of a file in a submission.
     """
     predictor, targets = task.predictor(model), task.targets
     for name, corpus in corpora.items():
@@ -29,13 +26,13 @@ def predict_tests(task, model, corpora):
 
 
 def _labels(task, cells):
-    """Labels of the task; the first one in place of another text, which T5 may write."""
+    """Labels of the task; the first one in place of other texts, which T5 may write."""
     labels = task.config.glue_task.labels
     return [cell if cell in labels else labels[0] for cell in cells]
 
 
 def clipped(values):
-    """Numbers from 0 to 5 as STS-B wants them.
+    """Numbers from 0 to 5, as STS-B wants them.
 
     >>> clipped([3.6927, -0.2, 5.4])
     ['3.693', '0.000', '5.000']
@@ -44,7 +41,7 @@ def clipped(values):
 
 
 def rows_text(cells):
-    """A file of predictions, one for each row of the test set.
+    """Returns a file of predictions, a row each.
 
     >>> rows_text(["entailment", "neutral"]).splitlines()
     ['index\\tprediction', '0\\tentailment', '1\\tneutral']
@@ -53,17 +50,10 @@ def rows_text(cells):
 
 
 def collect(runs, fill):
-    """The files of a submission.
+    """Collects the files of a submission from runs: dictionary of names to bytes.
 
-    Args:
-        runs: list of `Run`.
-        fill: names of files that are made without a run: each row has the majority's label.
-
-    Returns:
-        Dictionary of names to bytes.
-
-    Raises:
-        ValueError: if a file is missing, is there twice, or has not the rows of GLUE's test set.
+    The files in `fill` are of no run: each row has the majority's label. A file that is missing, is there twice, or has
+    not the rows of GLUE's test set is an error.
     """
     found = {}
     for run in runs:
@@ -86,11 +76,7 @@ def collect(runs, fill):
 
 
 def check_file(name, content):
-    """Checks the header, the rows and the labels of a file.
-
-    Raises:
-        ValueError: if the server would refuse it.
-    """
+    """Checks the header, the rows and the labels of a file, as the server does."""
     task, rows = SUBMISSION[name]
     header, *lines = content.decode("utf-8").splitlines()
     if header != "index\tprediction" or len(lines) != rows:
@@ -111,12 +97,7 @@ def _is_grade(cell):
 
 
 def write_zip(path, files):
-    """Writes the files of a submission in a zip, in full or not at all.
-
-    Args:
-        path: of the zip.
-        files: what `collect` returns.
-    """
+    """Writes the files of `collect` to a zip, in full or not at all."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

@@ -6,17 +6,21 @@ from recipes.glue.scores import ClassScore, NumberScore
 
 
 class _Scored:
+    def __init__(self, names, measures, task=None, fields=(), **options):
+        super().__init__(names, **options)
+        self.measures = measures
+
     def measure(self, targets, predicted):
-        """The measures, and first the score that they give."""
+        """Returns the measures, and first the score that they give."""
         found = super().measure(targets, predicted)
-        return {"score": mean_score(found, self.config.measures)} | found
+        return {"score": mean_score(found, self.measures)} | found
 
 
 class ScoredClasses(_Scored, Classes):
     """Classes, with a score."""
 
     def make_metrics(self):
-        return [*super().make_metrics(), ClassScore(self.width, self.config.measures)]
+        return [*super().make_metrics(), ClassScore(self.width, self.measures)]
 
 
 class ScoredNumbers(_Scored, Numbers):
@@ -27,25 +31,20 @@ class ScoredNumbers(_Scored, Numbers):
 
 
 def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
-    """The predictions of a task.
+    """Returns the predictions of a task, by the classes `kinds` of numbers and of classes.
 
-    Args:
-        config: `GlueConfig`.
-        names: list of str, the labels. Default `None`: those of the task, or of a training set.
-        corpus: `LabelledText`, the training set.
-        kinds: the classes of numbers and of classes.
-
-    Raises:
-        ValueError: for measures that are not of these targets, or as `Classes.learn`.
+    The labels are `names`, or for `None` those of the task, or of the training set `corpus`.
     """
     cls, known = (kinds[0], OF_NUMBERS) if config.predicts == "number" else (kinds[1], OF_CLASSES)
     if unknown := set(config.measures) - set(known):
         raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
+    options = {name: getattr(config, name) for name in ("measures", "label_smoothing", "fields")}
+    options["task"] = config.glue_task
     if names is None and config.task_labels is None:
-        targets = cls.learn(corpus, config)
+        targets = cls.learn(corpus, config.labels, **options)
     else:
-        targets = cls(list(config.task_labels if names is None else names), config)
+        targets = cls(list(config.task_labels if names is None else names), **options)
     classes = [name for name in targets.names if name != OTHER]
     if "f1" in config.measures and len(classes) != 2:
-        raise ValueError(f"--score f1 is of two classes; f1_macro is of any. Received: {', '.join(classes)}")
+        raise ValueError(f"--score f1 needs two classes; f1_macro takes any. Received: {', '.join(classes)}")
     return targets

@@ -1,21 +1,17 @@
-"""Fine-tuning an encoder on a task."""
+"""Fine-tuning of an encoder on a task."""
 
 import functools
-import json
 import types
 
 import keras
-from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json, write_atomically
-from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
-from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
 from recipes.engine.vocabularies import learn_tokenizer
-from recipes.glue.data import names_of_tests, read_corpora, read_tests
+from recipes.glue.data import read_corpora, read_tests
 from recipes.glue.demo import number_sentences
 from recipes.glue.masked_words import fill_in
 from recipes.glue.modelling import make_classifier
@@ -25,39 +21,31 @@ WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biase
 
 
 class EncoderPredictor(Classifier):
-    """A `Classifier` with a run's settings, which gives the outputs of the model when called."""
+    """`Classifier` that returns the outputs of the model when called."""
 
-    def __init__(self, model, tokenizer, targets, config):
+    def __init__(self, model, tokenizer, targets, max_length):
         names = targets.names or ["number"]
-        super().__init__(model, tokenizer, names, config.max_length, activation=targets.activation)
+        super().__init__(model, tokenizer, names, max_length, activation=targets.activation)
         self.targets = targets
-        self.config = config
 
     def __call__(self, texts, second_texts=None, progress=None):
         return self.probabilities(texts, second_texts, progress)
 
     def measures(self, texts, second_texts=None):
-        """Measures of the model besides those of its predictions: none."""
+        """Measures of the model itself: none."""
         return {}
 
 
 class Glue(TextTask):
-    """An encoder with its head, and the labels of a task."""
+    """Encoder with its head, and the labels of a task."""
 
     kinds = (ScoredNumbers, ScoredClasses)
-    num_layers = 1  # until there is a model
+    num_layers = 1  # before there is a model
 
     def check(self):
-        config = self.config
-        if not config.checkpoint and config.size not in BERT_SIZES:
-            raise ValueError(
-                f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
-            )
-        if config.task == "language" and not config.checkpoint:
+        check_encoder(self.config)
+        if self.config.task == "language" and not self.config.checkpoint:
             raise ValueError("--task language needs --checkpoint, a run of recipes.pretrain say. Received: none")
-        check_attention(config)
-        if config.checkpoint:
-            check_readable_checkpoint(config.checkpoint)
 
     def try_model(self):
         if self.config.size:
@@ -72,21 +60,14 @@ class Glue(TextTask):
     def tests_are_shares(self):
         config = self.config
         if config.glue:
-            return config.task == "mrpc"  # whose dev set may be one
+            return config.task == "mrpc"  # its dev set may be a share
         return super().tests_are_shares() and not (config.glue_task and config.validation)
-
-    def names_of_tests(self):
-        return names_of_tests(self.run.config())
 
     def make_targets(self, names=None):
         return targets_of(self.config, names, self.data and self.data.train, self.kinds)
 
     def make_tokenizer(self):
-        path = self.run.folder / "tokenizer.json"
-        if not path.exists():
-            tokenizer = self._new_tokenizer()
-            write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode())
-        return deserialize_keras_object(read_json(path))
+        return kept_tokenizer(self.run.folder / "tokenizer.json", self._new_tokenizer)
 
     def _new_tokenizer(self):
         config = self.config
@@ -104,7 +85,7 @@ class Glue(TextTask):
         if self.data and self.config.pretraining_epochs:
             if not path.exists():
                 self._pretrain(path)
-            keras.utils.set_random_seed(self.config.seed)  # a run that goes on has not drawn what this drew
+            keras.utils.set_random_seed(self.config.seed)  # a continued run does not pre-train again
 
     def _pretrain(self, path):
         """Trains the encoder on masked words of the embedded sentences, and keeps its weights."""
@@ -112,7 +93,15 @@ class Glue(TextTask):
         encoder = self.make_model().encoder
         rows = self.tokenizer.encode(number_sentences(seed=config.split_seed))
         print(f"Masked words of {len(rows):,} sentences, {config.pretraining_epochs} epochs")
-        found = fill_in(encoder, rows, self.tokenizer, config)
+        found = fill_in(
+            encoder,
+            rows,
+            self.tokenizer,
+            config.pretraining_epochs,
+            config.pretraining_rate,
+            seed=config.seed,
+            quiet=config.quiet,
+        )
         print(f"{found:.1%} of the masked words were found.")
         self.run.save_model(encoder, path)
 
@@ -122,7 +111,7 @@ class Glue(TextTask):
 
     @functools.cached_property
     def uncut_tokenizer(self):
-        """The tokenizer, which cuts no text."""
+        """The tokenizer, without a limit."""
         return type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
 
     def lengths(self, texts, second_texts=None):
@@ -163,10 +152,5 @@ class Glue(TextTask):
         source = self.config.checkpoint or self.config.size
         return f"{super().describe()}, {source}"
 
-    @property
-    def is_pair(self):
-        """Whether pairs of texts are read."""
-        return self.config.is_pair
-
     def predictor(self, model):
-        return EncoderPredictor(model, self.tokenizer, self.targets, self.config)
+        return EncoderPredictor(model, self.tokenizer, self.targets, self.config.max_length)

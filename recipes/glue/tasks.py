@@ -1,4 +1,4 @@
-"""Which task a model is fine-tuned as."""
+"""The task that a model is fine-tuned as."""
 
 from recipes.glue.modelling import is_t5
 from recipes.glue.task import Glue
@@ -6,5 +6,5 @@ from recipes.glue.text_to_text import TextToText
 
 
 def make_task(config, run, corpora=None):
-    """The task of a model of this kind: T5 writes its labels, others have a head."""
-    return (TextToText if is_t5(config, run.folder) else Glue)(config, run, corpora)
+    """Makes the task of this kind of model: T5 writes its labels, others have a head."""
+    return (TextToText if is_t5(config.checkpoint, run.folder) else Glue)(config, run, corpora)

@@ -1,4 +1,4 @@
-"""Fine-tuning T5, which writes its labels."""
+"""Fine-tuning of T5, which writes its labels."""
 
 import keras
 import numpy as np
@@ -21,15 +21,9 @@ START = 0  # of T5's decoder
 
 
 class TextBatches(MemoryBatches):
-    """Batches of sources in length buckets, with their targets, all of one length.
+    """Batches of sources in length buckets, with their targets, all padded to `target_length`.
 
-    Args:
-        columns: dict of `source` and `target`, lists of int arrays.
-        batch_size: int.
-        bucket_lengths: ascending ints, of sources.
-        target_length: int, to which targets are padded.
-        training: bool, whether the order changes from epoch to epoch.
-        seed: int.
+    `columns` are `source` and `target`, lists of int arrays; `training` shuffles anew in each epoch.
     """
 
     def __init__(self, columns, batch_size, bucket_lengths, target_length, training, seed):
@@ -47,16 +41,16 @@ class TextBatches(MemoryBatches):
 
 
 class TextPredictor:
-    """Labels that a T5 writes of texts when called, as rows that `WrittenClasses` reads."""
+    """Labels that a T5 writes for texts when called, as rows of `WrittenClasses`."""
 
-    def __init__(self, model, tokenizer, targets, config, longest, batch_size=64):
-        self.model, self.tokenizer, self.targets, self.config = model, tokenizer, targets, config
-        self.batch_size = batch_size
+    def __init__(self, model, tokenizer, targets, max_length, longest, batch_size=64):
+        self.tokenizer, self.targets = tokenizer, targets
+        self.max_length, self.batch_size = max_length, batch_size
         self.searcher = Searcher(model, 1, 0.0, longest, START, tokenizer.eos_id)
         self.search = tf.function(self.searcher, autograph=False, reduce_retracing=True)
 
     def written(self, ids):
-        """Function of ids `(B, n)` to the texts that are written, and their probabilities, both `(B,)`."""
+        """Returns the texts that are written for ids `(B, n)`, and their probabilities, both `(B,)`."""
         found = self.search(ids)
         tokens = found["tokens"][:, 0]
         return self.tokenizer.detokenize(tokens), tf.exp(found["scores"][:, 0])
@@ -66,7 +60,7 @@ class TextPredictor:
         found = [""] * len(sources)
         done = 0
         for members, ids in source_batches(
-            self.tokenizer.encode(sources), source_lengths(self.config.max_length), self.batch_size, filler=1
+            self.tokenizer.encode(sources), source_lengths(self.max_length), self.batch_size, filler=1
         ):
             written, _ = self.written(tf.constant(ids))
             for member, text in zip(members, written.numpy(), strict=False):
@@ -77,12 +71,12 @@ class TextPredictor:
         return self.targets.rows(found)
 
     def measures(self, texts, second_texts=None):
-        """Measures of the model besides those of its predictions: none."""
+        """Measures of the model itself: none."""
         return {}
 
 
 class TextToText(Glue):
-    """A T5, and the texts of the labels of a task."""
+    """T5 and the texts of the labels of a task."""
 
     kinds = (WrittenNumbers, WrittenClasses)
 
@@ -90,15 +84,15 @@ class TextToText(Glue):
         super().check()
         if self.config.class_weights != "none" or self.config.model_arguments.keys() - {"dropout", "attention_dropout"}:
             raise ValueError(
-                "T5 has no head, and no weights of classes. "
+                "T5 has no head and no class weights. "
                 f"Received: model_arguments={self.config.model_arguments}, class_weights={self.config.class_weights!r}"
             )
 
     def begin(self, model):
-        """Nothing: numbers are written."""
+        """Does nothing: numbers are written."""
 
     def make_targets(self, names=None):
-        # What T5 reads begins with the names of the columns: of a finished run those that it was trained with.
+        # T5's texts begin with column names: a finished run keeps those that it was trained with.
         config = self.config if self.data else self.run.config()
         return targets_of(config, names, self.data and self.data.train, self.kinds)
 
@@ -164,7 +158,7 @@ class TextToText(Glue):
         return map(len, self.uncut_tokenizer.encode(self.targets.texts.sources(texts, second_texts)))
 
     def predictor(self, model):
-        return TextPredictor(model, self.tokenizer, self.targets, self.config, self.longest)
+        return TextPredictor(model, self.tokenizer, self.targets, self.config.max_length, self.longest)
 
     def write(self, model):
         """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`.

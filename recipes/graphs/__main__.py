@@ -48,7 +48,7 @@ def _add_write(parser):
 def _writer_of(folder, given):
     """Functions that read a line and write the texts of graphs, by a run or a SavedModel."""
     if path := saved_model_in(folder):
-        refuse_others(given, (), "is of runs: a SavedModel has its own")
+        refuse_others(given, (), "is only for runs: a SavedModel has its own")
         from recipes.graphs.exported import SavedGraphToText
         from recipes.graphs.files import graph_of_line
 

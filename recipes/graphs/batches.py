@@ -12,7 +12,8 @@ class GraphBatches(MemoryBatches):
     one shape: the most entities, words of a name, triples and words of a title of its examples. A bucket of texts of
     length L has `tokens_per_batch // L` rows; the last batch of an epoch is filled up with rows of zeros. Each example
     comes exactly once an epoch. The order is a function of `(seed, epoch)` alone, so that training can be resumed
-    exactly: `keras_headattn.training.Resume` sets `epoch`.
+    exactly: `keras_headattn.training.Resume` sets `epoch`. Each item is a tuple `(inputs, labels, sample_weight)`, as
+    `teacher_forcing` makes it, with the inputs of `models.GraphWriter`.
 
     Args:
         examples: list of dictionaries, as `GraphVocabulary.encode` makes them, with `"target"`, ids of a text.
@@ -20,14 +21,8 @@ class GraphBatches(MemoryBatches):
         num_buckets: int, of texts, at most. Default 3.
         num_graph_buckets: int, of graphs, within each of those, at most. Default 2.
         num_replicas: int, row counts are multiples of it. Default 1.
-        shuffle: bool, whether the order changes from epoch to epoch. Default True.
+        shuffle: True for another order in each epoch.
         seed: int. Default 0.
-
-    Each item is a tuple `(inputs, labels, sample_weight)`, as `teacher_forcing` makes it, with the inputs of
-    `models.GraphWriter`.
-
-    Raises:
-        ValueError: without examples, or for too small a `tokens_per_batch`.
 
     >>> example = {"entities": [[4], [5, 6]], "types": [4, 5], "triples": [[0, 3, 1]], "target": [9, 6, 10, 3]}
     >>> inputs, labels, weights = GraphBatches([example], tokens_per_batch=4)[0]
@@ -63,12 +58,12 @@ class GraphBatches(MemoryBatches):
 
 
 def num_vertices(example):
-    """Entities, the global vertex, and two for each triple."""
+    """Counts entities, the global vertex, and two for each triple."""
     return len(example["entities"]) + 1 + 2 * len(example["triples"])
 
 
 def _split(examples, bucket, number):
-    """Buckets split by the number of vertices: new buckets, in the order of the old ones, and how many there are."""
+    """Splits buckets by the number of vertices: new buckets, in the order of the old ones, and their number."""
     vertices = np.array(list(map(num_vertices, examples)))
     found, count = np.zeros(len(bucket), int), 0
     for old in np.unique(bucket):
@@ -80,7 +75,7 @@ def _split(examples, bucket, number):
 
 
 def size_of(examples, members):
-    """The most entities, words of a name, triples, words of a title and of a text: dictionary of str to int."""
+    """Returns the most entities, words of a name, triples, words of a title and of a text: dictionary of str to int."""
     some = [examples[member] for member in members]
     names = [name for name in ("title", "target") if name in some[0]]
     return {
@@ -92,16 +87,7 @@ def size_of(examples, members):
 
 
 def pad_graphs(examples, rows, size):
-    """Graphs as arrays of one size.
-
-    Args:
-        examples: list of dictionaries, as `GraphVocabulary.encode` makes them.
-        rows: int, of the arrays; those beyond `len(examples)` are padding.
-        size: dictionary of str to int, see `size_of`.
-
-    Returns:
-        Dictionary of int32 arrays: the inputs of `models.GraphWriter`.
-    """
+    """Pads graphs to arrays with so many rows and the sizes of `size_of`: int32 inputs of `models.GraphWriter`."""
     entities = np.zeros((rows, size["entities"], size["words"]), "int32")
     triples = np.zeros((rows, size["triples"], 3), "int32")
     for row, example in enumerate(examples):
@@ -117,16 +103,10 @@ def _column(examples, name, rows, length):
 
 
 def graph_batches(examples, batch_size=16, num_buckets=4):
-    """Batches of graphs without an order of epochs, to write their texts: smallest first, in one shape a bucket.
+    """Makes batches of graphs, smallest first, to write their texts: in one shape for each of some buckets.
 
-    Args:
-        examples: list of dictionaries, as `GraphVocabulary.encode` makes them.
-        batch_size: int, the rows of every batch. Default 16.
-        num_buckets: int, of graphs by their number of vertices, at most. Default 4.
-
-    Returns:
-        List of tuples (indices, inputs): int array `(k,)`, the positions of the first k rows among the examples, and
-        the inputs of `models.GraphWriter` without `"target"`. Rows beyond k are padding.
+    Returns a list of `(indices, inputs)`: the positions `(k,)` of the first k rows among the examples, and the inputs
+    of `models.GraphWriter` without `"target"`, `batch_size` rows, padded.
 
     >>> example = {"entities": [[4], [5, 6]], "types": [4, 5], "triples": [[0, 3, 1]]}
     >>> [(indices, inputs)] = graph_batches([example], batch_size=2)

@@ -12,7 +12,7 @@ WORDS = re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\d+(?:[.,]\d+)+|\w
 
 
 def split_at_signs(text):
-    """Words, numbers, English endings and other signs of a text, each by itself, lower-cased.
+    """Splits a text at signs, lower-cased: words, numbers, English endings and other signs.
 
     >>> split_at_signs("It isn't Anna's.")
     ['it', 'is', "n't", 'anna', "'s", '.']
@@ -21,7 +21,7 @@ def split_at_signs(text):
 
 
 def split_at_spaces(text):
-    """Tokens between spaces, lower-cased, of a text that is tokenised already."""
+    """Splits a tokenised text at spaces, lower-cased."""
     return text.lower().split()
 
 
@@ -29,7 +29,7 @@ SPLITS = {"signs": split_at_signs, "spaces": split_at_spaces}
 
 
 class GraphFault(ValueError):
-    """The error of what is no graph; `fault` says why in a few words."""
+    """Error of what is no graph; `fault` says why in a few words."""
 
     def __init__(self, fault):
         super().__init__(
@@ -40,19 +40,15 @@ class GraphFault(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """A graph of entities and relations, and the texts that say the same.
+    """Graph of entities and relations, and the texts that say the same.
 
     Args:
         entities: tuple of str, their names. There is at least one.
         types: tuple of str, the type of each entity.
         triples: tuple of `(head, relation, tail)`: numbers of entities and the name of a relation.
         texts: tuple of texts, each a tuple of words, str, and of the numbers of entities, int.
-        references: tuple of str, the texts in full that one written is scored against.
-        title: str.
-        category: str.
-
-    Raises:
-        ValueError: if there are no entities, one has no name or no type, or a triple or text has one that is not there.
+        references: tuple of str, the texts in full that a written one is scored against.
+        title, category: str.
 
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "lives in", 1),), ((0, "lives", "in", 1, "."),))
     >>> graph.fill(graph.texts[0])
@@ -72,14 +68,7 @@ class Graph:
             raise GraphFault(fault)
 
     def fill(self, tokens):
-        """A text in full, with the names of entities.
-
-        Args:
-            tokens: iterable of str and int, as of `texts`.
-
-        Returns:
-            str, with spaces between tokens.
-        """
+        """Returns a text in full, with the names of entities in place of their numbers, and spaces between tokens."""
         return " ".join(self.entities[token] if isinstance(token, int) else token for token in tokens)
 
 
@@ -89,9 +78,9 @@ class GraphCorpus:
 
     Args:
         graphs: list of `Graph`.
-        name: str, where they come from. Messages show it.
+        name: str, the source, for messages.
         split: str, how titles, names and texts become words: `"signs"`, or `"spaces"` where they are tokenised already.
-        damaged: tuple of str, what is wrong with the rows that were left out.
+        damaged: tuple of str, the faults of rows that were left out.
     """
 
     graphs: list
@@ -103,26 +92,17 @@ class GraphCorpus:
         return len(self.graphs)
 
     def take(self, indices):
-        """Some of the graphs, as `GraphCorpus`.
-
-        Args:
-            indices: sequence of ints, in whose order they come.
-        """
+        """Returns the graphs of these indices, in their order."""
         return dataclasses.replace(self, graphs=[self.graphs[index] for index in indices])
 
     def sample(self, number, seed=0):
-        """Some of the graphs at random, in the order in which they come, as `GraphCorpus`.
-
-        Args:
-            number: int, how many; `None`: all.
-            seed: int. Default 0.
-        """
+        """Returns so many graphs (`None`: all), chosen at random, in their order."""
         if number is None or number >= len(self):
             return self
         return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
 
     def summary(self):
-        """Returns a line of text: how many graphs there are, and which rows were left out."""
+        """Returns a line of text: the number of graphs, and the rows that were left out."""
         texts = sum(len(graph.texts) for graph in self.graphs)
         line = f"{self.name}: {len(self):,} graphs, {texts:,} texts"
         if not self.damaged:
@@ -133,14 +113,9 @@ class GraphCorpus:
 
 
 def find_names(words, names):
-    """A text with the numbers of entities in the place of their names, the longest name first.
+    """Replaces names in a text by the numbers of entities, the longest name first.
 
-    Args:
-        words: sequence of str, and of int for entities that are known already.
-        names: list of lists of str, the words of each name.
-
-    Returns:
-        Tuple of str and int.
+    `words` are str, and int for entities that are known already; `names` are lists of words.
 
     >>> find_names(["new", "york", "city", "is", "old"], [["york"], ["new", "york", "city"]])
     (1, 'is', 'old')
@@ -155,19 +130,9 @@ def find_names(words, names):
 
 
 def find_tags(text, tag, number_of, split):
-    """A text with the numbers of entities in the place of their tags.
+    """Replaces tags in a text by the numbers of entities: tuple of str and int. A tag of no entity is an error.
 
-    Args:
-        text: str.
-        tag: pattern of a tag.
-        number_of: function of a match to the number of its entity, or to `None` where there is no such entity.
-        split: function of a str to its words.
-
-    Returns:
-        Tuple of str and int.
-
-    Raises:
-        ValueError: for a tag of no entity.
+    `tag` is a pattern, and `number_of` gives the number of a match, or `None`; `split` makes words of a str.
     """
     found, begin = [], 0
     for match in re.finditer(tag, text):
@@ -180,14 +145,10 @@ def find_tags(text, tag, number_of, split):
 
 
 def graph_tensors(graphs):
-    """The inputs of a SavedModel of `export_graph_to_text`, padded with empty names and zeros.
+    """Makes the inputs of a SavedModel of `export_graph_to_text`, padded with empty names and zeros.
 
-    Args:
-        graphs: list of `Graph`.
-
-    Returns:
-        Dictionary of nested lists: `"entities"` and `"types"` `(B, E)`, str; `"heads"`, `"relations"` and `"tails"`
-        `(B, T)`, int, str and int; and `"title"` `(B,)`, str.
+    Nested lists: `"entities"` and `"types"` `(B, E)`, str; `"heads"`, `"relations"` and `"tails"` `(B, T)`, int, str
+    and int; and `"title"` `(B,)`, str.
 
     >>> graph_tensors([Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))])["heads"]
     [[0]]
@@ -208,7 +169,7 @@ def graph_tensors(graphs):
 
 
 def _fault_of(graph):
-    """The fault of a graph in words, or `None`."""
+    """Describes the fault of a graph; `None` without one."""
     count = len(graph.entities)
     if not count:
         return "no entities"

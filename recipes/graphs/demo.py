@@ -11,7 +11,7 @@ import numpy as np
 from recipes.engine.numbers import MONTHS, SPLITS, number_in_words
 from recipes.graphs.corpus import Graph, GraphCorpus
 
-# What a sentence says: relation, place of the head among its entities, place of the tail.
+# The facts of a sentence: relation, place of the head among its entities, place of the tail.
 SENTENCES = {
     "{} was born in {} .": [("born in", 0, 1)],
     "{} was born on {} .": [("born on", 0, 1)],
@@ -24,10 +24,10 @@ SENTENCES = {
     "{} is married to {} .": [("married to", 0, 1)],
 }
 RELATIONS = {"born in": "town", "born on": "date", "lives in": "town", "earns": "sum", "married to": "person"}
-# What is said of a person, in this order: the relations of a sentence.
+# The relations of the sentences on a person, in order.
 GROUPS = (("born in", "born on"), ("lives in", "earns"))
 
-# Each part of a name with each.
+# Parts of names; all combinations occur.
 FIRST_NAMES = "A Be Do Fa Ki Lo Mi Ra", "la nor mi sa"
 SURNAMES = "Bar Hel Kor Lind Tor Vis", "berg by dal man"
 QUARTERS = "Lower Upper North South East West Old New Great Little Long Fair"
@@ -35,20 +35,10 @@ TOWNS = "Ash Bram Cor Dun Elm Fen", "bridge ford ham wick"
 
 
 def people(train_size=6_000, validation_size=300, test_size=300, seed=0):
-    """Makes the three splits of the task.
+    """Makes the splits "train", "validation" and "test" of the task: `GraphCorpus`. It needs num2words.
 
     A graph has a person with one to four facts, or two who are married and share up to four. A name belongs to one
     split alone.
-
-    Args:
-        train_size, validation_size, test_size: ints, graphs of the splits. Default 6,000, 300 and 300.
-        seed: int. Default 0.
-
-    Returns:
-        Dict of "train", "validation" and "test" to `GraphCorpus`.
-
-    Raises:
-        ImportError: if num2words is not installed.
 
     >>> task = people(20, 2, 2)
     >>> graph = task["train"].graphs[0]
@@ -65,13 +55,7 @@ def people(train_size=6_000, validation_size=300, test_size=300, seed=0):
 
 
 def facts_told(tokens):
-    """Facts that a text tells, by the sentences of this task. Any other sentence tells nothing.
-
-    Args:
-        tokens: sequence of str and int, as of `Graph.texts`.
-
-    Returns:
-        Set of `(head, relation, tail)`, as of `Graph.triples`.
+    """The facts, as in `Graph.triples`, that a text tells by the sentences of this task. Other sentences tell nothing.
 
     >>> facts_told((0, "lives", "in", 1, ".", 1, "was", "a", "town", "."))
     {(0, 'lives in', 1)}
@@ -88,7 +72,7 @@ def facts_told(tokens):
 
 
 def _graph(rng, place, seed):
-    """A graph with its text, whose entities and triples are in any order."""
+    """Makes a graph with its text, whose entities and triples are in any order."""
     married = rng.random() < 0.4
     names = _names(rng, place, seed, married)
     entities = [(name, "person") for name in names["person"]]
@@ -116,7 +100,7 @@ def _graph(rng, place, seed):
 
 
 def _about(rng, person, facts):
-    """Sentences on a person."""
+    """Yields the sentences on a person."""
     for group in GROUPS:
         some = [fact for fact in facts if fact[0] == person and fact[1] in group]
         if some:
@@ -124,7 +108,7 @@ def _about(rng, person, facts):
 
 
 def _sentence(rng, facts):
-    """A sentence that says these facts, one of those that do."""
+    """Draws one of the sentences that say these facts."""
     wanted = {relation: (head, tail) for head, relation, tail in facts}
     patterns = [pattern for pattern, said in SENTENCES.items() if {name for name, _, _ in said} == {*wanted}]
     pattern = patterns[rng.integers(len(patterns))]
@@ -136,7 +120,7 @@ def _sentence(rng, facts):
 
 
 def _names(rng, place, seed, married):
-    """Different names of each kind that are of this split."""
+    """Draws different names of each kind that are of this split."""
     makers = {"person": (_person, 1 + married), "town": (_town, 2), "date": (_date, 1), "sum": (_sum, 1)}
     found = {}
     for kind, (make, number) in makers.items():
@@ -150,7 +134,7 @@ def _names(rng, place, seed, married):
 
 
 def _split_of(numbers, seed):
-    """The split of a name: 80, 10 and 10 percent."""
+    """Returns the split of a name: 80, 10 and 10 percent."""
     share = np.random.default_rng([seed, *numbers]).random()
     return int(share >= 0.8) + int(share >= 0.9)
 
@@ -166,7 +150,7 @@ def _town(rng):
 
 
 def _word(rng, *parts):
-    """A word made of one of each of these parts, and its number."""
+    """Draws a word made of one of each of these parts, and its number."""
     words = ["".join(each) for each in itertools.product(*map(str.split, parts))]
     number = int(rng.integers(len(words)))
     return number, words[number]

@@ -1,4 +1,4 @@
-"""A graph with the attention of its vertices, and where each word of its text was copied from, as pictures."""
+"""Pictures of a graph with the attention of its vertices, and of where each word of its text was copied from."""
 
 import itertools
 import textwrap
@@ -26,16 +26,9 @@ def draw_graph_attention(maps, block=-1, heads=None, title=None):
 
     Args:
         maps: `GraphMaps`, as `graph_maps` returns it.
-        block: which block, an index from 0, or from the last, -1.
+        block: index of the block, from 0, or from the last, -1.
         heads: list of heads to draw, indices from 0. Defaults to all.
         title: str, of the picture. Default `None`: the number of the block.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
 
     >>> from recipes.graphs.maps import GraphMaps
     >>> from recipes.graphs.corpus import Graph
@@ -90,7 +83,7 @@ class _Colors:
 
 
 class _Scene:
-    """Boxes of a graph and the ways between them; of all heads the same."""
+    """Boxes of a graph and the ways between them, the same for all heads."""
 
     def __init__(self, graph):
         self.entities, self.triples = len(graph.entities), graph.triples
@@ -111,7 +104,7 @@ class _Scene:
             self.attends[row, column] = True
 
     def _to_global(self, columns):
-        """Ways between entities and the bar: `(vertex that attends, vertex attended to, begin, end)`."""
+        """Yields ways between entities and the bar: `(vertex that attends, vertex attended to, begin, end)`."""
         for number, x in enumerate(columns):
             top = self.places[number, 1] + self.sizes[number, 1] / 2
             yield number, self.entities, (x + BESIDE, top), (x + BESIDE, self.bar)
@@ -121,7 +114,7 @@ class _Scene:
         for number, (head, tail) in enumerate(ends):
             box = self.entities + number
             there, back = self.entities + 1 + number, self.entities + 1 + len(ends) + number
-            # Of an entity's relation to itself all four ways are between the same boxes.
+            # For a relation of an entity to itself, all four ways join the same two boxes.
             beside = (BESIDE, 3 * BESIDE) if head == tail else (BESIDE, BESIDE)
             yield head, there, *self._between(head, box, beside[0])
             yield there, tail, *self._between(box, tail, beside[0])
@@ -129,7 +122,7 @@ class _Scene:
             yield back, head, *self._between(box, head, beside[1])
 
     def _between(self, one, other, beside):
-        """From the edge of a box to that of another, to the right of the line between their middles."""
+        """Returns the ends of a way from the edge of a box to that of another, to the right of their middles."""
         begin, end = self.places[one], self.places[other]
         along = (end - begin) / np.linalg.norm(end - begin)
         right = np.array([along[1], -along[0]]) * beside
@@ -162,7 +155,7 @@ class _Scene:
 
 
 def _draw_box(axes, text, middle, size, colors, weight):
-    """A box in the colour of its weight to itself, or without."""
+    """Draws a box in the colour of its weight to itself, or without colour."""
     from matplotlib import patheffects
     from matplotlib.patches import FancyBboxPatch
 
@@ -173,7 +166,7 @@ def _draw_box(axes, text, middle, size, colors, weight):
     axes.add_patch(
         FancyBboxPatch(corner, *size, boxstyle=style, facecolor=face, edgecolor=edge, linewidth=0.8, zorder=3)
     )
-    halo = [patheffects.withStroke(linewidth=2, foreground="white")]  # black letters can be read on any colour
+    halo = [patheffects.withStroke(linewidth=2, foreground="white")]  # keeps black letters readable on any colour
     look = dict(color="0.35", style="italic") if is_relation else dict(color="black", path_effects=halo)
     axes.text(
         *middle, text, fontsize=7.5, ha="center", va="center", zorder=4, parse_math=False, linespacing=1.1, **look
@@ -190,16 +183,6 @@ CELL, ROW = 0.068, 0.19  # inches of a character and of a line
 
 def draw_copies(maps, title="Where the words were copied from"):
     """Draws the entities of a graph, each in a colour of its own, and its text, whose words have that of their source.
-
-    Args:
-        maps: `GraphMaps`, as `graph_maps` returns it.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ImportError: if matplotlib is not installed.
 
     >>> from recipes.graphs.maps import GraphMaps
     >>> from recipes.graphs.corpus import Graph
@@ -249,7 +232,7 @@ def _source(token, copies):
 
 
 def _flow(widths):
-    """Line and column of texts of these widths, one after the other."""
+    """Places texts of these widths one after the other: line and column of each."""
     places, line, column = [], 0, 0
     for width in widths:
         if column and column + width > COLUMNS:
@@ -265,7 +248,7 @@ def _write(axes, text, x, y, face, edge):
 
 
 def _entity_colors(count):
-    """As many colours as can be told apart, then the same again: list of (red, green, blue)."""
+    """Returns as many distinct colours as there are, then the same again: list of (red, green, blue)."""
     from matplotlib import colormaps
 
     found = colormaps["tab10" if count <= 10 else "tab20"].colors

@@ -1,4 +1,4 @@
-"""Scores of the texts that a finished run writes."""
+"""Scores of the texts that finished runs write."""
 
 import dataclasses
 import functools
@@ -13,10 +13,9 @@ from recipes.engine.scored_texts import score_texts, write_texts
 from recipes.graphs.corpus import SPLITS
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.metrics import entities_named, repeated_clauses
-from recipes.graphs.settings import DECODING
 
 bleu = functools.partial(metrics.bleu, tokenize="none", lowercase=True)
-# Functions of the tokens of texts and of their references, joined by spaces.
+# Functions of texts and references, tokens joined by spaces.
 BY_REFERENCES = {
     "bleu": [functools.partial(bleu, max_ngram_order=order) for order in (1, 2, 3, 4)],
     "meteor": [metrics.meteor],
@@ -26,82 +25,73 @@ BY_REFERENCES = {
 
 
 def check_metrics(names):
-    """Scores a text with each measure, so that a missing package is reported before training, not after it.
-
-    Raises:
-        ImportError: if the package of a measure is missing.
-    """
+    """Scores a text with each measure, so that a missing package is reported before training, not after it."""
     for name in names:
         for function in BY_REFERENCES.get(name, ()):
             function(["one text of words"], ["one text of words"])
 
 
-def evaluate(graph_to_text, tests, parts, config, folder):
+def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False):
     """Writes the texts of test sets, prints scores with their signatures, and writes everything to `folder`.
-
-    The signatures end with the settings of decoding.
 
     Args:
         graph_to_text: `GraphToText`.
         tests: dictionary of `GraphCorpus` by name.
-        parts: what is scored of each of them, as `by_category` returns it.
-        config: `GraphsConfig`.
-        folder: path; each part gets a folder of its own in it.
+        parts: the parts of each that are scored, as `by_category` returns them; each gets a folder of its own.
+        metrics: as `score_graphs` takes them.
+        decoding: dictionary of the settings of decoding, the end of signatures.
+        folder: path.
+        quiet: True to show no progress.
 
     Returns:
         Dictionary from part to dictionary from measure to `Score`.
     """
     results = {}
     for test, corpus in tests.items():
-        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
+        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), quiet))
+        settings = "|".join([f"split:{corpus.split}", *(f"{name}:{value}" for name, value in decoding.items())])
         for name, places in parts[test].items():
             some = corpus.take(places)
             written = [found[place] for place in places]
-            results[name] = score_graphs(written, some, config)
+            results[name] = score_graphs(written, some, metrics, settings)
             sources = [json.dumps(as_object(graph), ensure_ascii=False) for graph in some.graphs]
             references = ["\t".join(graph.references) for graph in some.graphs]
             texts = [each.text for each in written]
             write_texts(folder / name, sources, texts, references, results[name])
-            for line in score_lines(results[name].values(), _settings(config, corpus)):
+            for line in score_lines(results[name].values(), settings):
                 print(f"{name}: {line}")
     return results
 
 
-def score_graphs(written, corpus, config):
-    """Scores of texts by the measures of the settings.
+def score_graphs(written, corpus, metrics, settings):
+    """Scores texts by some measures: dictionary from measure to `Score`.
 
     Args:
         written: list of `Description`.
         corpus: `GraphCorpus`, as many graphs, with references.
-        config: `GraphsConfig`.
-
-    Returns:
-        Dictionary from measure to `Score`.
+        metrics: names of measures, as in the settings; "facts" of the embedded task.
+        settings: str, how texts were split and written: the end of all signatures.
     """
     tokens = functools.partial(as_tokens, split=corpus.split)
     hypotheses = [tokens(each.text) for each in written]
     references = [list(map(tokens, graph.references)) for graph in corpus.graphs]
-    functions = [function for name in config.metrics for function in BY_REFERENCES.get(name, ())]
+    functions = [function for name in metrics for function in BY_REFERENCES.get(name, ())]
     scores = score_texts(hypotheses, references, functions)
     own = []
-    if "entities" in config.metrics:
+    if "entities" in metrics:
         own.append(entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
-    if "repeated" in config.metrics:
+    if "repeated" in metrics:
         own.append(repeated_clauses(hypotheses))
-    if config.embedded:
+    if "facts" in metrics:
         own += facts(written, corpus)
     scores |= {score.name: score for score in own}
-    more = _settings(config, corpus)
-    return {name: dataclasses.replace(score, signature=f"{score.signature}|{more}") for name, score in scores.items()}
-
-
-def _settings(config, corpus):
-    """How texts were written and split: the end of all signatures."""
-    return "|".join([f"split:{corpus.split}", *(f"{name}:{getattr(config, name)}" for name in DECODING)])
+    return {
+        name: dataclasses.replace(score, signature=f"{score.signature}|{settings}") for name, score in scores.items()
+    }
 
 
 def score_lines(scores, settings):
-    """Lines of scores, those of one signature together, and one of the settings at the end of all signatures.
+    """Returns lines of scores, those of one signature together, and one of the settings at the end of all signatures.
 
     >>> scores = [Score("ROUGE-1", 50.0, "f:1|beam_size:2"), Score("ROUGE-2", 40.0, "f:1|beam_size:2")]
     >>> score_lines(scores, "beam_size:2")
@@ -114,7 +104,7 @@ def score_lines(scores, settings):
 
 
 def facts(written, corpus):
-    """Of the embedded task: the share of the facts of graphs that texts tell, and of what they tell that is wrong."""
+    """Scores the embedded task: the share of facts that texts tell, and of what they tell that is wrong."""
     from recipes.graphs.demo import facts_told
 
     told = [facts_told(each.tokens) for each in written]
@@ -128,12 +118,12 @@ def facts(written, corpus):
 
 
 def as_tokens(text, split):
-    """A text as tokens with spaces between, lower-cased."""
+    """Tokenises a text, lower-cased, with spaces between tokens."""
     return " ".join(SPLITS[split](text))
 
 
 def as_triples(line, width=160):
-    """The triples of a graph, a JSON object, or without any its entities, shortened.
+    """Returns the triples of a graph, a JSON object, or without any its entities, shortened.
 
     >>> as_triples('{"entities": ["Anna", "Oslo"], "triples": [[0, "lives in", 1]]}')
     'Anna | lives in | Oslo'
@@ -144,6 +134,6 @@ def as_triples(line, width=160):
 
 
 def as_object(graph):
-    """A graph without its texts, as JSON has it: dictionary."""
+    """Returns a graph without its texts, as in JSON."""
     found = {"entities": graph.entities, "types": graph.types, "triples": graph.triples}
     return found | {name: getattr(graph, name) for name in ("title", "category") if getattr(graph, name)}

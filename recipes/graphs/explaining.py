@@ -1,4 +1,4 @@
-"""Pictures and a page of what a run looks at and copies while it writes the texts of graphs."""
+"""Pictures and a page of a run's attention and copies while it writes the texts of graphs."""
 
 import itertools
 
@@ -12,11 +12,7 @@ from recipes.graphs.maps import graph_maps
 def explain(task, options):
     """Prints the texts of the first graphs of a file. Writes two pictures of each and a page of all.
 
-    They are in the folder `explained/FILE` of the run.
-
-    Args:
-        task: a finished `WriteGraphs`.
-        options: of the command.
+    They are in the folder `explained/FILE` of the run. `task` is a finished `WriteGraphs`.
     """
     config = task.config
     (block,) = (

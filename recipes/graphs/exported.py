@@ -1,4 +1,4 @@
-"""Texts of graphs by a SavedModel, without the run that wrote it."""
+"""Texts of graphs by a SavedModel, without its run."""
 
 import re
 
@@ -10,20 +10,9 @@ from recipes.graphs.graph_to_text import Description
 
 
 class SavedGraphToText:
-    """A SavedModel of `export_graph_to_text`: graphs in, texts out.
+    """SavedModel of `export_graph_to_text`: list of `Graph` in, list of `Description` without tokens out.
 
-    Args:
-        path: of its version.
-        batch_size: int, graphs at a time. Default 32.
-
-    Call arguments:
-        graphs: list of `Graph`.
-
-    Returns:
-        List of `Description` without tokens, one for each graph.
-
-    Raises:
-        ValueError: if it cannot be loaded, takes other than graphs, or refuses one.
+    `batch_size` is the number of graphs at a time. A graph that the model refuses is a `ValueError`.
     """
 
     def __init__(self, path, batch_size=32):

@@ -1,4 +1,4 @@
-"""A writer of the texts of graphs as a SavedModel."""
+"""SavedModels that write the texts of graphs."""
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,7 @@ INPUTS = {
 
 
 def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1, 8)):
-    """Writes a SavedModel that writes the texts of graphs, with the vocabulary inside.
+    """Writes a SavedModel that writes the texts of graphs, with the vocabulary inside; returns its path.
 
     It runs wherever TensorFlow does; neither this library nor another package is needed there. Inputs, which
     `graph_tensors` makes of graphs:
@@ -46,15 +46,7 @@ def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1,
             complete, and older versions stay as they are.
         run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
             it has no name.
-        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others. Default
-            (1, 8); none are written for an empty tuple.
-
-    Returns:
-        `pathlib.Path` of the new version.
-
-    Raises:
-        ValueError: if the folder has the model of another run.
-        OSError: if it cannot be written.
+        warmup_batch_sizes: ints, batch sizes of requests that a server runs first. Default (1, 8); () for none.
 
     Example:
 
@@ -88,12 +80,7 @@ def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1,
 
 
 class GraphEncoder(tf.Module):
-    """Turns graphs into the inputs of `models.GraphWriter` and its ids into texts, by TensorFlow's own operations.
-
-    Args:
-        vocabulary: `GraphVocabulary`.
-        max_entities: int, most entities of a graph.
-    """
+    """Graphs as inputs of `models.GraphWriter`, and its ids as texts, by TensorFlow's own operations."""
 
     def __init__(self, vocabulary, max_entities):
         super().__init__()
@@ -112,9 +99,8 @@ class GraphEncoder(tf.Module):
     def __call__(self, entities, types, heads, relations, tails, title):
         """Encodes the inputs of a signature.
 
-        Returns:
-            Inputs of the model, a dictionary of int32 tensors; and the output `is_cut` of a vocabulary that reads only
-            some words of a name.
+        Returns the int32 inputs of the model, and the output `is_cut` of a vocabulary that reads only some words of a
+        name.
         """
         with tf.control_dependencies(self._checks(entities, types, heads, relations, tails, title)):
             words = self._ids("entities", tf.reshape(entities, [-1]))  # (B * E, ragged)
@@ -134,7 +120,7 @@ class GraphEncoder(tf.Module):
         return {name: _not_empty(ids) for name, ids in inputs.items()}, cut
 
     def _checks(self, entities, types, heads, relations, tails, title):
-        """Assertions that each row is a graph."""
+        """Returns assertions that each row is a graph."""
         of_entities = tf.stack([tf.shape(entities), tf.shape(types)])
         of_triples = tf.stack([tf.shape(heads), tf.shape(relations), tf.shape(tails)])
         rows = tf.concat([of_entities[:, 0], of_triples[:, 0], [tf.size(title)]], axis=0)
@@ -183,7 +169,7 @@ class GraphEncoder(tf.Module):
 
 
 def _check(are_right, message, values):
-    """An assertion whose message ends with the first values of a tensor."""
+    """Asserts with a message that ends with the first values of a tensor."""
     shown = tf.strings.regex_replace(tf.strings.format("{}", values, summarize=3), "\n", ",")
     return tf.debugging.Assert(tf.reduce_all(are_right), [tf.strings.join([message, ": ", shown])])
 
@@ -194,7 +180,7 @@ def _not_empty(rows):
 
 
 def _table(words, first):
-    """Ids of words from `first` on; 1 for others."""
+    """Returns the ids of words from `first` on; 1 for others."""
     ids = tf.range(first, first + len(words), dtype=tf.int32)
     words = tf.lookup.KeyValueTensorInitializer(tf.constant(words, tf.string), ids)
     return tf.lookup.StaticHashTable(words, default_value=1)

@@ -1,4 +1,4 @@
-"""Reads graphs with their texts: AGENDA, WebNLG, and JSON of one's own."""
+"""Readers of graphs with their texts: AGENDA, WebNLG, and JSON of one's own."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ WEBNLG_TAG = r"(?:AGENT|PATIENT|BRIDGE)-\d+"
 
 
 def read_graphs(path, format=None, encoding="utf-8"):
-    """Reads graphs with their texts from a file, plain or `.gz`, or from a folder. Damaged rows are left out and named.
+    """Reads a `GraphCorpus` from a file, plain or `.gz`, or a folder. Damaged rows are left out and named.
 
     | format | |
     |---|---|
@@ -31,19 +31,8 @@ def read_graphs(path, format=None, encoding="utf-8"):
     `"types"`, `"title"` and `"category"`. In a text an entity is its name, or a tag such as `<town_1>`, of its type and
     number from 0.
 
-    Texts are lower-cased. Those of AGENDA's columns are tokenised already, others are split at signs.
-
-    Args:
-        path: str or path.
-        format: str. Default `None`: by the ending, `.tsv`, `.json`, `.jsonl` or `.xml`; a folder is WebNLG.
-        encoding: str, of the file. Default "utf-8".
-
-    Returns:
-        `GraphCorpus`.
-
-    Raises:
-        FileNotFoundError: if there is no such file or folder.
-        ValueError: for another format, a file that is not of its format, or if no row is whole.
+    Texts are lower-cased. Those of AGENDA's columns are tokenised already, others are split at signs. Without `format`
+    the ending counts, `.tsv`, `.json`, `.jsonl` or `.xml`; a folder is WebNLG.
     """
     path = pathlib.Path(path)
     readers = {"agenda": _agenda, "json": _json, "webnlg": _webnlg}
@@ -79,7 +68,7 @@ def _agenda(path, encoding):
 
 
 def _or_fault(make, *arguments):
-    """A graph, or what is wrong with it."""
+    """Makes a graph, or describes its fault."""
     try:
         return make(*arguments)
     except GraphFault as error:
@@ -107,7 +96,7 @@ def _agenda_row(columns):
 
 
 def _tagged(text, types, split):
-    """The tokens of a text with tags of a type and a number."""
+    """Tokenises a text with tags of a type and a number."""
 
     def number_of(match):
         number = int(match[2])
@@ -117,7 +106,7 @@ def _tagged(text, types, split):
 
 
 def _referring(graph):
-    """The graph with its texts in full as references."""
+    """Takes the texts in full as references."""
     return dataclasses.replace(graph, references=tuple(map(graph.fill, graph.texts)))
 
 
@@ -125,17 +114,7 @@ def _referring(graph):
 
 
 def graph_from_json(text):
-    """The graph of a JSON object, as `read_graphs` describes it, which need have no texts.
-
-    Args:
-        text: str.
-
-    Returns:
-        `Graph`.
-
-    Raises:
-        ValueError: for what is no JSON, or no graph: without entities, or with a triple that names an entity that is
-            not there, say.
+    """Reads the `Graph` of a JSON object, a str, as `read_graphs` describes it; it need have no texts.
 
     >>> graph_from_json('{"entities": ["Anna", "Oslo"], "triples": [["Anna", "home", 1]]}').triples
     ((0, 'home', 1),)
@@ -149,7 +128,7 @@ def graph_from_json(text):
 
 
 def graph_of_line(line, number):
-    """The graph of a line of JSON, whose number errors name."""
+    """Reads the graph of a line of JSON, whose number errors name."""
     try:
         return graph_from_json(line)
     except ValueError as error:
@@ -195,7 +174,7 @@ def _json_row(row):
 
 
 def _list_of(row, *names, kind=object):
-    """The list under the first of some names that a row has, whose items are of a kind; none without any."""
+    """Returns the list under the first of some names that a row has, whose items are of a kind; none without any."""
     name = next((name for name in names if name in row), None)
     values = [] if name is None else row[name]
     if not isinstance(values, list) or any(not isinstance(item, kind) or isinstance(item, bool) for item in values):

@@ -13,7 +13,7 @@ START = SPECIAL.index("<start>")
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """The text of a graph.
+    """Text of a graph.
 
     Args:
         text: str, with the names of entities.
@@ -27,9 +27,10 @@ class Description:
 
 
 class GraphToText:
-    """Writes the texts of graphs: graphs in, texts out.
+    """Writer of the texts of graphs: a list of `Graph` in, a list of `Description` out.
 
-    Graphs are sorted by size and searched in batches of few shapes, each compiled once.
+    Graphs are sorted by size and searched in batches of few shapes, each compiled once. `progress` is called with the
+    number of graphs done.
 
     Args:
         model: a trained `GraphWriter`.
@@ -39,18 +40,8 @@ class GraphToText:
         max_length: int, most tokens of a text, its end symbol included. Default 200.
         max_entities: int, most entities of a graph. Default 100.
         batch_size: int, graphs that are searched together; a single one is searched by itself. Default 32.
-        jit_compile: bool, whether XLA compiles the search. Default False: a graph has sizes of its own, and each
+        jit_compile: True to compile the search by XLA. Default False: a graph has sizes of its own, and each
             batch of another shape takes seconds to compile.
-
-    Call arguments:
-        graphs: list of `Graph`.
-        progress: function of (graphs done), called after each batch. Default `None`.
-
-    Returns:
-        List of `Description`, one for each graph.
-
-    Raises:
-        ValueError: if a graph has more than `max_entities`; for other numbers, as `decoding.Searcher` raises it.
 
     Attributes:
         searcher: the `Searcher`, which the function that writes a SavedModel takes.

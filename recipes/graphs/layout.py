@@ -13,7 +13,7 @@ STEP = 0.8  # inches from a box to the next along a relation
 
 
 def boxed(text):
-    """A text in lines, and the size of its box: `(text, (width, height))`, inches."""
+    """Wraps a text; returns it with the size of its box: `(text, (width, height))`, inches."""
     longest = max(map(len, text.split()), default=0)
     lines = textwrap.wrap(text, max(COLUMNS, min(longest, MOST))) or [""]
     width = max(map(columns_of, lines))
@@ -21,17 +21,10 @@ def boxed(text):
 
 
 def place_boxes(sizes, edges):
-    """Middles of boxes, near to what they are joined to.
+    """Places boxes of sizes `(n, 2)` near to those that edges, pairs of boxes, join them to: middles `(n, 2)`.
 
     By the layout of Kamada and Kawai 1989, "An algorithm for drawing general undirected graphs"; boxes that cover each
-    other are then pushed apart.
-
-    Args:
-        sizes: `(n, 2)`, width and height of each box.
-        edges: list of pairs of boxes that are joined.
-
-    Returns:
-        `(n, 2)`, the lowest and leftmost box ends at 0.
+    other are then pushed apart. The lowest and leftmost box ends at 0.
     """
     sizes = np.asarray(sizes, "float64")
     places = _separate(_layout(len(sizes), edges) * STEP * (1.35, 0.75), sizes + GAP)
@@ -39,7 +32,7 @@ def place_boxes(sizes, edges):
 
 
 def _layout(n, edges):
-    """Places `(n, 2)` where the lengths of edges are about 1."""
+    """Places `(n, 2)` by which edges are about 1 long."""
     import networkx
 
     graph = networkx.Graph([(one, other, {"weight": 1}) for one, other in edges if one != other])
@@ -76,15 +69,7 @@ def _separate(places, sizes, steps=400):
 
 
 def free_columns(places, sizes, numbers):
-    """For each box in `numbers` a place along its width from which the way up meets the fewest boxes, and no other's.
-
-    Args:
-        places, sizes: `(n, 2)`, of all boxes.
-        numbers: list of int, the boxes.
-
-    Returns:
-        List of float.
-    """
+    """Finds for each box in `numbers` a place along its width from which the way up meets the fewest boxes."""
     taken = []
     for number in numbers:
         reach = sizes[number, 0] / 2 - PAD

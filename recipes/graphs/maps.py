@@ -19,8 +19,8 @@ class GraphMaps:
         weights: dictionary of the name of each attention in the model, `"block_0/attention"`, ..., to float32 NumPy
             arrays `(h, N, N)`; `"cross_graph"` to `(h, m, N)` for the m tokens, and, with titles, `"cross_title"` to
             `(h, m, n)`. Vertices are in the order of `ops.graph_adjacency`.
-        copies: `(m, E)`, the probability that the model copies this entity in the place of this token. What is
-            missing to 1 is the probability of all words.
+        copies: `(m, E)`, the probability that the model copies this entity in the place of this token; the rest is that
+            of all words.
         title: list of str, the title's words as the model reads them. Empty without titles.
     """
 
@@ -49,14 +49,7 @@ class GraphMaps:
         return [*names, "<global>", *ways, *back]
 
     def example(self, name=None):
-        """All maps as an example of `write_attention_page`.
-
-        Args:
-            name: str, by which it is chosen on the page. Default `None`: its number.
-
-        Returns:
-            Dictionary.
-        """
+        """Makes of all maps an example of `write_attention_page`, with its name there."""
         maps, tokens = {}, {}
         for layer, weights in self.weights.items():
             shown = _title_of(layer)
@@ -69,27 +62,16 @@ class GraphMaps:
 
 
 def _title_of(layer):
-    """The name of an attention on the page."""
+    """Returns the name of an attention on the page."""
     known = {GRAPH: "text to graph", TITLE: "text to title"}
     block = layer.split("/")[0]
     return known.get(layer) or f"graph block {int(block.removeprefix('block_')) + 1}"
 
 
 def graph_maps(model, vocabulary, graph, tokens=None):
-    """Runs a `GraphWriter` once on a graph and a text of it, and returns where it looks and what it copies.
+    """Runs a `GraphWriter` once on a graph and a text of it, by default the first: `GraphMaps`.
 
-    Args:
-        model: `models.GraphWriter`.
-        vocabulary: `GraphVocabulary` that it was trained with.
-        graph: `Graph`.
-        tokens: the text, an iterable of words, str, and of the numbers of entities, int, such as a model has written.
-            Default `None`: the first text of the graph.
-
-    Returns:
-        `GraphMaps`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+    `tokens` are words and numbers of entities, such as a model has written.
 
     >>> from recipes.graphs.corpus import Graph
     >>> from recipes.graphs.vocabulary import GraphVocabulary
@@ -109,7 +91,7 @@ def graph_maps(model, vocabulary, graph, tokens=None):
             f"Received: tokens={tokens}"
         )
     encoded = vocabulary.encode(graph)
-    target = [START, *vocabulary.encode_text(tokens)[:-2]]  # shifted; without the end, and what stands before it
+    target = [START, *vocabulary.encode_text(tokens)[:-2]]  # shifted; without the last token and the end
     length = max(map(len, encoded["entities"]))
     columns = {
         "entities": [[*words, *[0] * (length - len(words))] for words in encoded["entities"]],
@@ -121,7 +103,7 @@ def graph_maps(model, vocabulary, graph, tokens=None):
     inputs = {name: np.array([ids], "int32") for name, ids in columns.items()}
     found, out = model(inputs, training=False, return_intermediates=True)
     weights = {name: ops.convert_to_numpy(ops.cast(x["weights"][0], "float32")) for name, x in out.items()}
-    vertices = count + 1 + 2 * len(graph.triples)  # of a graph without triples the model has two more
+    vertices = count + 1 + 2 * len(graph.triples)  # the model has two more for a graph without triples
     weights = {name: x if name == TITLE else x[..., :vertices] for name, x in weights.items()}
     weights = {name: x if name in (GRAPH, TITLE) else x[..., :vertices, :] for name, x in weights.items()}
     copies = ops.convert_to_numpy(ops.exp(ops.cast(found[0, :, -count:], "float32")))

@@ -8,22 +8,12 @@ CLAUSE_ENDS = re.compile(r"[.,;:!?]+(?=\s|$)")
 
 
 def entities_named(hypotheses, entities):
-    """Share of the entities of graphs that their texts name.
+    """Returns the share of the entities of graphs that their texts name, in percent of all graphs: `Score`.
 
     An entity is named where all words of its name stand in the text, one after the other, without regard to case and
-    punctuation. One without words does not count.
+    punctuation. One without words does not count; without entities the score is 0.
 
     Source: An et al. 2020, "Repulsive attention", section 5.4, which counts what graphs and texts have in common.
-
-    Args:
-        hypotheses: list of str, the texts.
-        entities: list of lists of str, the names of the entities of each graph.
-
-    Returns:
-        `Score`, in percent of all entities of all graphs; 0 without entities.
-
-    Raises:
-        ValueError: if there are no texts, or not as many as graphs.
 
     >>> entities_named(["Anna lives in New York ."], [["Anna", "New York", "York City", "Oslo"]]).value
     50.0
@@ -42,19 +32,10 @@ def entities_named(hypotheses, entities):
 
 
 def repeated_clauses(hypotheses, min_words=3):
-    """Share of the clauses of texts that the same text has said before, word by word.
+    """Returns the share of the clauses that the same text has said before, word by word, in percent: `Score`.
 
-    Clauses end with a full stop, a comma, a semicolon, a colon, or a question or exclamation mark.
-
-    Args:
-        hypotheses: list of str, the texts.
-        min_words: int, words of a clause that counts. Default 3.
-
-    Returns:
-        `Score`, in percent of all clauses that count; 0 without such clauses.
-
-    Raises:
-        ValueError: if there are no texts.
+    Clauses end with a full stop, a comma, a semicolon, a colon, or a question or exclamation mark. Those of fewer than
+    `min_words` do not count; without any the score is 0.
 
     >>> repeated_clauses(["we show results , we show results , and a new method ."]).value
     33.333333333333336

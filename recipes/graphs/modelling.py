@@ -1,4 +1,4 @@
-"""The model that settings name."""
+"""The graph writer that settings name."""
 
 from keras_headattn.models import GraphWriter
 from recipes.engine import heads
@@ -7,12 +7,7 @@ from recipes.graphs.settings import NUM_HEADS
 
 
 def make_writer(config, vocabulary):
-    """The writer of the settings, with random weights: `GraphWriter`.
-
-    Args:
-        config: `GraphsConfig`.
-        vocabulary: `GraphVocabulary`.
-    """
+    """Makes the `GraphWriter` of the settings, with random weights, for a `GraphVocabulary`."""
     with passing_on("model_arguments"):
         writer = GraphWriter(
             vocabulary.vocabulary_size,
@@ -31,5 +26,5 @@ def make_writer(config, vocabulary):
 
 
 def make_attention(config):
-    """The template of the attention of the graph blocks."""
+    """Makes the template of the attention of the graph blocks."""
     return heads.make_attention(config, *config.attention_shape, dropout=config.model_argument("dropout"))

@@ -2,10 +2,12 @@
 
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
+from recipes.engine.task import named_files
 
+ENDINGS = r"[.](?:tsv|jsonl?|xml)"
 FORMATS = ("agenda", "json", "webnlg")
 NUM_HEADS = 4
-DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
+DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
 
 
@@ -53,7 +55,7 @@ class Model:
 
 @settings()
 class Decoding:
-    """How texts are written, and what is scored."""
+    """Search for texts, and their scores."""
 
     title = "decoding"
 
@@ -101,8 +103,18 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     def unused(self, given):
         found = super().unused(given)
         if self.embedded and "test" not in given:
-            found |= dict.fromkeys(("format", "encoding"), "is of files")
+            found |= dict.fromkeys(("format", "encoding"), "is only for files")
         return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets, which are the names of their folders in `results/`."""
+        return ["test"] if self.embedded else list(named_files(self.test, ENDINGS))
+
+    @property
+    def decoding(self):
+        """The settings of `DECODING`: dictionary."""
+        return {name: getattr(self, name) for name in DECODING}
 
     @property
     def attention_shape(self):

@@ -1,4 +1,4 @@
-"""Training a writer of the texts of graphs."""
+"""Training of a writer of the texts of graphs."""
 
 import functools
 import json
@@ -14,7 +14,7 @@ from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
 from recipes.graphs.corpus import SPLITS, graph_tensors
-from recipes.graphs.data import by_category, load_corpora, load_tests, names_of_tests
+from recipes.graphs.data import by_category, load_corpora, load_tests
 from recipes.graphs.evaluation import as_tokens, as_triples, bleu, check_metrics, evaluate
 from recipes.graphs.exports import export_graph_to_text
 from recipes.graphs.files import graph_from_json, graph_of_line
@@ -32,7 +32,7 @@ result = [[text.decode() for text in found["texts"].numpy()], found["scores"].nu
 
 
 class WriteGraphs(Task):
-    """A `GraphWriter`, its graphs and its words."""
+    """`GraphWriter`, its graphs and its words."""
 
     def check(self):
         check_metrics(self.config.metrics)
@@ -71,7 +71,7 @@ class WriteGraphs(Task):
         return GraphBatches(train, seed=config.seed, **common), GraphBatches(validation, shuffle=False, **common)
 
     def _examples(self, corpus):
-        """Examples whose texts are not too long."""
+        """Keeps the examples whose texts are not too long."""
         found = self.vocabulary.examples(corpus)
         kept = [example for example in found if len(example["target"]) <= self.config.max_length]
         longer = f"{len(found) - len(kept):,} of {len(found):,} texts have more tokens than --max-length"
@@ -82,7 +82,7 @@ class WriteGraphs(Task):
         return kept
 
     def _report_long_names(self):
-        """Prints of how many names of training the vocabulary reads the first words alone."""
+        """Prints how many names of training are read in part, because of `max_words`."""
         train, most = self.data.train, self.vocabulary.max_words
         lengths = [len(SPLITS[train.split](name)) for graph in train.graphs for name in graph.entities]
         if most and (longer := sum(length > most for length in lengths)):
@@ -138,20 +138,16 @@ class WriteGraphs(Task):
             if corpus.damaged:
                 print(corpus.summary())
         if files is not None:
-            check_new(tests, names_of_tests(self.run.config()))
+            check_new(tests, self.run.config().names_of_tests)
         return self.name_results(tests, DECODING)
 
     def graph_to_text(self, model, **options):
-        """A `GraphToText` with the settings of decoding; `options` are arguments of it over the settings."""
-        own = {name: getattr(self.config, name) for name in (*DECODING, "max_entities")}
+        """Returns a `GraphToText` with the settings of decoding, and other `options` over them."""
+        own = self.config.decoding | {"max_entities": self.config.max_entities}
         return GraphToText(model, self.vocabulary, **own | options)
 
     def read_graph(self, line, number):
-        """The `Graph` of a line of JSON.
-
-        Raises:
-            ValueError: with the number of the line, if it is none, or has too many entities.
-        """
+        """Reads the `Graph` of a line of JSON; one with too many entities is a `ValueError`."""
         graph = graph_of_line(line, number)
         if len(graph.entities) > self.config.max_entities:
             raise ValueError(
@@ -161,8 +157,10 @@ class WriteGraphs(Task):
         return graph
 
     def evaluate(self, model, tests):
-        parts = by_category(tests, self.categories)
-        evaluate(self.graph_to_text(model, max_entities=10**6), tests, parts, self.config, self.run.results)
+        config, parts = self.config, by_category(tests, self.categories)
+        metrics = (*config.metrics, "facts") if config.embedded else config.metrics
+        graph_to_text = self.graph_to_text(model, max_entities=10**6)
+        evaluate(graph_to_text, tests, parts, metrics, config.decoding, self.run.results, config.quiet)
 
     def export(self, model):
         path = export_graph_to_text(self.graph_to_text(model), self.config.export_folder, self.config.run)

@@ -12,7 +12,7 @@ END = SPECIAL.index("<end>")
 
 
 class GraphVocabulary:
-    """Turns graphs and their texts into the ids that `models.GraphWriter` reads, and its ids into texts.
+    """Ids of graphs and their texts, as `models.GraphWriter` reads and writes them.
 
     Words of texts: padding 0, unknown 1, start 2, end 3, the types, then the words; from `vocabulary_size` on the
     entities of a graph. Words of names and titles have vocabularies of their own: padding 0, unknown 1. Relations:
@@ -47,19 +47,7 @@ class GraphVocabulary:
 
     @classmethod
     def learn(cls, corpus, min_count=5, max_words=None):
-        """The vocabulary of a corpus.
-
-        Args:
-            corpus: `GraphCorpus`.
-            min_count: int, how often words of texts and titles must occur; of entities all are taken. Default 5.
-            max_words: int, as of the class. Default `None`.
-
-        Returns:
-            `GraphVocabulary`.
-
-        Raises:
-            ValueError: if no word occurs so often.
-        """
+        """Learns the vocabulary of a `GraphCorpus`. Words of texts and titles must occur `min_count` times."""
         split, graphs = SPLITS[corpus.split], corpus.graphs
         words = (token for graph in graphs for text in graph.texts for token in text if isinstance(token, str))
         words = _frequent(words, min_count)
@@ -76,26 +64,14 @@ class GraphVocabulary:
         )
 
     def save(self, path):
-        """Writes the vocabulary to a file of JSON.
-
-        Args:
-            path: str or path.
-        """
+        """Writes the vocabulary to a file of JSON."""
         names = "words", "types", "entity_words", "title_words", "relations", "split", "max_words"
         text = json.dumps({name: getattr(self, name) for name in names}, ensure_ascii=False, indent=0)
         write_atomically(path, text.encode("utf-8"))
 
     @classmethod
     def load(cls, path):
-        """The vocabulary of a file that `save` has written.
-
-        Args:
-            path: str or path.
-
-        Raises:
-            FileNotFoundError: if there is no such file.
-            ValueError: if it is another file (names it).
-        """
+        """Reads a file that `save` has written."""
         values = read_json(path)
         try:
             return cls(**values)
@@ -111,15 +87,7 @@ class GraphVocabulary:
     forbidden_ids = property(lambda self: (0, 1, 2, *self._ids["types"].values()))
 
     def encode(self, graph):
-        """The ids of a graph without its texts.
-
-        Args:
-            graph: `Graph`.
-
-        Returns:
-            Dictionary of `"entities"`, a list of lists of ids, `"types"`, `"triples"`, lists of three, and, with
-            titles, `"title"`.
-        """
+        """Returns the ids of a `Graph`: `"entities"`, `"types"`, `"triples"` and, with titles, `"title"`."""
         ids, split = self._ids, SPLITS[self.split]
         found = {
             "entities": [_lookup(ids["entities"], split(name)[: self.max_words]) or [1] for name in graph.entities],
@@ -129,38 +97,17 @@ class GraphVocabulary:
         return found | ({"title": _lookup(ids["title"], split(graph.title))} if self.title_words else {})
 
     def examples(self, corpus):
-        """Examples as `GraphBatches` takes them: the ids of each text of a corpus with those of its graph.
-
-        Args:
-            corpus: `GraphCorpus`.
-
-        Returns:
-            List of dictionaries.
-        """
+        """Makes examples for `GraphBatches`: the ids of each text of a corpus with those of its graph."""
         encoded = ((self.encode(graph), graph) for graph in corpus.graphs)
         return [ids | {"target": self.encode_text(text)} for ids, graph in encoded for text in graph.texts]
 
     def encode_text(self, tokens):
-        """The ids of a text, the end included.
-
-        Args:
-            tokens: sequence of str and int, as of `Graph.texts`.
-
-        Returns:
-            List of int.
-        """
+        """Returns the ids of a text, str and int as in `Graph.texts`, with the end."""
         words, size = self._ids["words"], self.vocabulary_size
         return [*(size + token if isinstance(token, int) else words.get(token, 1) for token in tokens), END]
 
     def decode(self, ids):
-        """The tokens of a text up to its end.
-
-        Args:
-            ids: sequence of int.
-
-        Returns:
-            List of str and int, as of `Graph.texts`.
-        """
+        """Returns the tokens, as in `Graph.texts`, of ids up to the end."""
         found = []
         for token in map(int, ids):
             if token in (0, END):

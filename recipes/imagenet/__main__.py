@@ -58,7 +58,7 @@ def _check_splits(folder, config):
 
 
 def _folders_in(folder):
-    """Names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
+    """Returns the names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
     if not folder.is_dir():
         return None
     return {path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")}
@@ -78,7 +78,8 @@ def _classify(options):
     from keras_headattn.serving import ImageClassifier
     from recipes.imagenet.data import evaluation_pixels
 
-    classify = ImageClassifier(task.run.load_model(), evaluation_pixels(task.config), task.class_names, options.top)
+    pixels = evaluation_pixels(task.config.image_size, task.config.evaluation_side)
+    classify = ImageClassifier(task.run.load_model(), pixels, task.class_names, options.top)
     for begin in range(0, len(names), classify.batch_size):
         files = names[begin : begin + classify.batch_size]
         for name, image in zip(files, classify(files), strict=True):
@@ -87,7 +88,7 @@ def _classify(options):
 
 
 def _images_of(name):
-    """The image file of this name, or those below the folder of this name, sorted."""
+    """Returns the image file of this name, or those below the folder of this name, sorted."""
     if pathlib.Path(name).is_file():
         return [name]
     if not pathlib.Path(name).is_dir():

@@ -8,14 +8,14 @@ ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
 def decode(data):
-    """Returns the pixels of a JPEG, PNG, WebP, GIF (its first picture) or BMP file, uint8 `(H, W, 3)`."""
+    """Decodes a JPEG, PNG, WebP, GIF (its first picture) or BMP file to pixels, uint8 `(H, W, 3)`."""
     return tf.io.decode_image(data, channels=3, expand_animations=False)
 
 
 def inception_crop(
     data: tf.Tensor, size: int, seed: tf.Tensor, min_area: float = 0.08, flip: bool = True, jitter: float = 0.0
 ) -> tf.Tensor:
-    """A random part of an image, resized and perhaps mirrored.
+    """Takes a random part of an image, resized and perhaps mirrored: uint8 `(size, size, 3)`.
 
     Source: Szegedy et al. 2015, "Going deeper with convolutions", section 6: parts that cover 8 % to 100 % of the area,
     evenly distributed, with sides as 3:4 to 4:3.
@@ -25,11 +25,8 @@ def inception_crop(
         size: int, pixels of a side.
         seed: int64 `(2,)`, as `tf.random.stateless_uniform` takes it.
         min_area: float, the smallest share of the area. Default 0.08.
-        flip: bool, whether half of the images are mirrored. Default True.
+        flip: True to mirror half of the images.
         jitter: float, as `color_jitter` takes it. Default 0.0.
-
-    Returns:
-        uint8 `(size, size, 3)`.
     """
     seeds = _seeds(seed)
     is_jpeg = tf.io.is_jpeg(data)
@@ -57,17 +54,14 @@ def inception_crop(
 def pad_and_crop(
     data: tf.Tensor, size: int, seed: tf.Tensor, padding: int | None = None, flip: bool = True, jitter: float = 0.0
 ) -> tf.Tensor:
-    """For small images: moved by up to `padding` pixels each way, with black where there is nothing, perhaps mirrored.
+    """Moves a small image by up to `padding` pixels each way, black where there is nothing, and perhaps mirrors it.
 
     Source: He et al. 2016, "Deep residual learning", section 4.2: 4 pixels for images of 32.
 
     Args:
         data: bytes of an image file, scalar string tensor. One of another size is resized and cropped to it at first.
-        size: int, pixels of a side.
-        seed: int64 `(2,)`, as `tf.random.stateless_uniform` takes it.
         padding: int, pixels. Default `None`: an eighth of `size`.
-        flip: bool, whether half of the images are mirrored. Default True.
-        jitter: float, as `color_jitter` takes it. Default 0.0.
+        size, seed, flip, jitter: as `inception_crop` takes them.
 
     Returns:
         uint8 `(size, size, 3)`.
@@ -82,7 +76,7 @@ def pad_and_crop(
 
 
 def color_jitter(image, seed, strength):
-    """Brightness, contrast and saturation multiplied by random factors."""
+    """Multiplies brightness, contrast and saturation by random factors."""
     if not strength:
         return image
     factors = tf.random.stateless_uniform((3,), seed, 1 - strength, 1 + strength)
@@ -104,5 +98,5 @@ def _pixels(image, size):
 
 
 def _seeds(seed):
-    """Three seeds from one."""
+    """Makes three seeds of one."""
     return [tf.stack([seed[0], 3 * seed[1] + number]) for number in range(3)]

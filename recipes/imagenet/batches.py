@@ -12,15 +12,14 @@ from recipes.imagenet.augmentation import decode
 
 
 class ImageSource:
-    """Labelled images, which `ImageBatches` reads one by one: what all sources of images have in common.
+    """Labelled images, which `ImageBatches` reads one by one: base class of all sources of images.
 
     A source has a length, and overrides `name` and `load`.
 
     Args:
         class_names: list of str.
-        faults: dict of str to str, files that are damaged, as far as is known without decoding anything, and what is
-            wrong with them. Default `None`: none.
-        left_out: sequence of str, sentences on files that are no part of the source. Default: none.
+        faults: dict of str to str, the faults of damaged files, as far as they are known without decoding.
+        left_out: sequence of str, sentences on files that are no part of the source.
     """
 
     def __init__(self, class_names: Sequence[str], faults: dict[str, str] | None = None, left_out: Sequence[str] = ()):
@@ -32,31 +31,22 @@ class ImageSource:
         raise NotImplementedError
 
     def name(self, index: int) -> str:
-        """The name of an image in messages, such as its path: a str.
-
-        Args:
-            index: int.
-        """
+        """Returns the name of an image in messages, such as its path."""
         raise NotImplementedError
 
     def paths(self) -> list[str]:
-        """Paths of the files that it reads: list of str."""
+        """Returns the paths of the files that it reads."""
         return []
 
     def load(self, index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Bytes of an image file, scalar string tensor, and its label, scalar int32; an error if it cannot be read.
+        """Returns the bytes of an image file and its label, scalar tensors, string and int32, by an int64 index.
 
-        Args:
-            index: scalar int64 tensor.
+        It is an error if the image cannot be read.
         """
         raise NotImplementedError
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
-        """The order of an epoch: all indices, shuffled, int64 `(N,)`.
-
-        Args:
-            rng: NumPy generator.
-        """
+        """Returns the order of an epoch: all indices, shuffled, int64 `(N,)`."""
         return rng.permutation(len(self))
 
 
@@ -65,13 +55,16 @@ class ImageBatches:
 
     To train, all batches of an epoch are full: the rest of the images does not come in this epoch, and what damaged
     images leave free is taken by those at the beginning of the order. Order and augmentation are a function of `(seed,
-    epoch)` and the image alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets
-    `epoch`. To evaluate, each image comes once, in order, and the last batches are filled up with black ones of weight
-    0. The other weights are all the same, so that the mean of the batches' losses is that over the images: give
-    `compile` its metrics as `weighted_metrics`. (Images that are damaged count there as a loss of 0.)
+    epoch)` and the image alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets `epoch`.
+    To evaluate, each image comes once, in order, and the last batches are filled up with black ones of weight 0. The
+    other weights are all the same, so that the mean of the batches' losses is that over the images: give `compile` its
+    metrics as `weighted_metrics`. (Images that are damaged count there as a loss of 0.)
 
     Images that cannot be read or decoded are left out, and collected in `damaged`. Memory holds a few batches, and
     where each image is, however large the data set.
+
+    Each item is a tuple `(images, labels)`: `(B, S, S, 3)` of what `preprocess` returns, and int32 `(B,)`; to evaluate
+    `(images, labels, weights)`, the last float32 `(B,)`.
 
     Args:
         source: `ImageSource`, such as `ImageFiles` or `ImageRecords`.
@@ -81,12 +74,6 @@ class ImageBatches:
         training: bool. Default False.
         seed: int. Default 0.
         parallel: int, images decoded at the same time. Default `None`: one a core.
-
-    Each item is a tuple `(images, labels)`: `(B, S, S, 3)` of what `preprocess` returns, and int32 `(B,)`; to evaluate
-    `(images, labels, weights)`, the last float32 `(B,)`.
-
-    Raises:
-        ValueError: for fewer images than a batch to train on. When gone through, if no image can be read.
     """
 
     def __init__(
@@ -113,23 +100,23 @@ class ImageBatches:
         self._damaged = set()
 
     def __len__(self):
-        """Batches an epoch."""
+        """Returns the number of batches of an epoch."""
         batches = len(self.source) / self.batch_size
         return int(batches) if self.training else math.ceil(batches)
 
     @property
     def num_damaged(self) -> int:
-        """How many images could not be read so far."""
+        """Number of images that could not be read so far."""
         return len(self._damaged)
 
     @property
     def damaged(self) -> dict[str, str]:
-        """Dictionary from the names of images and files that could not be read so far to what is wrong with them."""
+        """Faults by the names of images and files that could not be read so far."""
         found = {self.source.name(index): self._fault(index) for index in sorted(self._damaged)}
         return self.source.faults | found
 
     def dataset(self) -> tf.data.Dataset:
-        """Returns a `tf.data.Dataset` of the batches of the `epoch` set when it is gone through."""
+        """Returns a `tf.data.Dataset` of the batches of the `epoch` that is set when it is gone through."""
         order = tf.TensorSpec((len(self.source),), tf.int64)
         dataset = tf.data.Dataset.from_generator(
             self._order, output_signature=(order, tf.TensorSpec((), tf.int64))
@@ -151,7 +138,7 @@ class ImageBatches:
 
     @tf.autograph.experimental.do_not_convert
     def summary(self) -> str:
-        """Steps and images of an epoch: str, one line."""
+        """Returns a line: steps and images of an epoch."""
         return f"{len(self):,} steps of {self.batch_size} images an epoch"
 
     def _images_of_epoch(self, order, epoch):
@@ -162,7 +149,7 @@ class ImageBatches:
             .map(load, num_parallel_calls=self.parallel)
             .ignore_errors(log_warning=False)
         )
-        # Those that are missing are noticed by the gap in the positions: hence one more at the end.
+        # A gap in the positions shows that images are missing; one more at the end shows it for the last ones.
         end = tuple(tf.zeros(spec.shape, spec.dtype) for spec in images.element_spec[1:])
         images = images.concatenate(tf.data.Dataset.from_tensors((tf.size(order, tf.int64), *end)))
         noted = images.scan(tf.constant(0, tf.int64), functools.partial(self._note_gap, order))
@@ -191,7 +178,7 @@ class ImageBatches:
         return np.int64(len(indices))
 
     def _fault(self, index):
-        """The message of the error when the image is read again."""
+        """Reads an image again, for the message of the error."""
         try:
             decode(self.source.load(tf.constant(index, tf.int64))[0])
         except tf.errors.OpError as error:
@@ -200,14 +187,7 @@ class ImageBatches:
 
 
 class Subset(ImageSource):
-    """Some of the images of a source, chosen at random.
-
-    Args:
-        source: `ImageSource`.
-        number: int, how many; all, if there are fewer.
-        seed: int. Default 0.
-        others: bool, whether they are all images but these. Default False.
-    """
+    """`number` images of a source, chosen at random; with `others` all images but these."""
 
     def __init__(self, source: ImageSource, number: int, seed: int = 0, others: bool = False):
         super().__init__(source.class_names, source.faults, source.left_out)

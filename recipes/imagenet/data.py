@@ -1,4 +1,4 @@
-"""The images a configuration names."""
+"""Images that a configuration names."""
 
 import functools
 import os
@@ -14,19 +14,27 @@ from recipes.imagenet.records import read_records, read_tfds_images
 
 
 def load_training(config):
-    """The images of the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
-    source = _source(config, config.train_split, _class_names(config))
-    return _reported(config, _part(config, source, others=True) if config.validation_share else source)
+    """Reads the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
+    class_names = None  # those of the data set
+    if config.class_names:
+        class_names = list(read_lines(config.class_names))
+    elif config.data == "records":
+        class_names = list(map(str, range(config.first_label, config.first_label + config.num_classes)))
+    source = _source(config, config.train_split, class_names)
+    share = config.validation_share
+    return _reported(_part(source, share, others=True) if share else source, config.max_images)
 
 
 def load_validation(config, class_names):
-    """The images of the validation split, or of a share of training, whose classes are those of training."""
+    """Reads the validation split, or a share of training, whose classes are those of training."""
     if config.validation_share:
-        return _reported(config, _part(config, _source(config, config.train_split, class_names)))
+        source = _source(config, config.train_split, class_names)
+        return _reported(_part(source, config.validation_share), config.max_images)
     if config.validation_labels:
         folder = f"{config.images}/{config.validation_split}"
-        return _reported(config, read_labelled_folder(folder, config.validation_labels, class_names))
-    source = _reported(config, _source(config, config.validation_split, class_names))
+        source = read_labelled_folder(folder, config.validation_labels, class_names)
+        return _reported(source, config.max_images)
+    source = _reported(_source(config, config.validation_split, class_names), config.max_images)
     if source.class_names != class_names:
         raise ValueError(
             f"The validation split must have the classes of training, {len(class_names)} of them. "
@@ -36,9 +44,9 @@ def load_validation(config, class_names):
 
 
 def fingerprint(source):
-    """Number of images, and a checksum of the names of their files and classes, and of the files' sizes.
+    """Returns the number of images, and a checksum of the names of their files and classes, and of the files' sizes.
 
-    Of more than 10,000 files some sizes count: a million would take minutes from a network.
+    Of more than 10,000 files only some sizes count: a million would take minutes from a network.
     """
     paths = source.paths()
     names = ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
@@ -52,19 +60,14 @@ def training_batches(config, source, num_replicas):
     augment = {
         "inception": functools.partial(inception_crop, **common),
         "pad_crop": functools.partial(pad_and_crop, **common),
-        "none": lambda data, seed: evaluation_pixels(config)(data),
+        "none": lambda data, seed: evaluation_pixels(config.image_size, config.evaluation_side)(data),
     }[config.augmentation]
     return ImageBatches(source, config.batch_size * num_replicas, augment, training=True, seed=config.seed)
 
 
-def validation_batches(config, source, num_replicas):
-    """Batches to evaluate on, each image once, as `ImageBatches`."""
-    return ImageBatches(source, config.batch_size * num_replicas, evaluation_pixels(config))
-
-
-def evaluation_pixels(config):
-    """Function from the bytes of an image file to what the model sees of it, when it is not trained."""
-    return functools.partial(central_crop, size=config.image_size, resized=config.evaluation_side)
+def evaluation_pixels(size, resized):
+    """Returns a function from the bytes of an image file to the pixels that the model sees, when it is not trained."""
+    return functools.partial(central_crop, size=size, resized=resized)
 
 
 def _source(config, split, class_names):
@@ -77,27 +80,16 @@ def _source(config, split, class_names):
     return read_tfds_images(config.tfds, split)
 
 
-def _reported(config, source):
-    """The images of a source that the settings use; a line is printed on each kind of file that was left out."""
+def _reported(source, max_images):
+    """Limits a source to `max_images`; prints a line on each kind of file that was left out."""
     for sentence in source.left_out:
         print(sentence)
-    return source if config.max_images is None else Subset(source, config.max_images)
+    return source if max_images is None else Subset(source, max_images)
 
 
-def _part(config, source, others=False):
-    """The images for validation, the same ones in each run, or all others."""
-    number = max(1, round(config.validation_share * len(source)))
+def _part(source, share, others=False):
+    """Returns the images for validation, the same ones in each run, or all others."""
+    number = max(1, round(share * len(source)))
     if number >= len(source):
-        raise ValueError(
-            f"--validation-share must leave images to train on. Received: {config.validation_share} of {len(source)}"
-        )
+        raise ValueError(f"--validation-share must leave images to train on. Received: {share} of {len(source)}")
     return Subset(source, number, others=others)
-
-
-def _class_names(config):
-    """Names of all classes; `None` if the data set has them."""
-    if config.class_names:
-        return list(read_lines(config.class_names))
-    if config.data == "records":
-        return [str(label) for label in range(config.first_label, config.first_label + config.num_classes)]
-    return None

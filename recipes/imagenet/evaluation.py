@@ -1,4 +1,4 @@
-"""Accuracy of a finished run, and the images that cannot be read."""
+"""Accuracy of finished runs, and the images that cannot be read."""
 
 import json
 
@@ -16,23 +16,23 @@ MOST_DRAWN = 50  # classes of a confusion matrix
 
 
 def evaluate(classifier, batches, folder, names, quiet=False):
-    """Accuracy on all images that can be read; printed, and written to `folder/scores.json`.
+    """Measures accuracy on all images that can be read; prints it, and writes it to `folder/scores.json`.
 
-    Of few classes the confusion matrix is written, too.
+    Of few classes the confusion matrix is written too.
 
     Args:
         classifier: the finished network, from pixels to logits.
         batches: `ImageBatches`.
         folder: path.
         names: list of str, of the classes.
-        quiet: bool, whether scores alone are printed. Default False.
+        quiet: True to print scores alone.
 
     Returns:
         Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and the number of
         `examples`; of few classes `mcc`, Matthews correlation coefficient.
     """
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # The loss that `evaluate` returns has the weight decay in it, and images that are damaged in its mean.
+    # The loss of `evaluate` includes weight decay, and damaged images in its mean.
     entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
     num_classes = classifier.output_shape[-1]
     metrics = [*make_metrics(num_classes), entropy]
@@ -60,9 +60,9 @@ def evaluate(classifier, batches, folder, names, quiet=False):
 
 
 def report_damaged(path, *batches):
-    """Adds the images of `ImageBatches` that could not be read to a text file, and prints the number of all in it.
+    """Adds images that could not be read to a text file, and prints the number of all in it.
 
-    A line is a name, a tab, and what is wrong. Those that the file has already are not reported again.
+    A line is a name, a tab, and the fault. Those that the file has already are not reported again.
     """
     known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = {f"{name}\t{fault}": None for each in batches for name, fault in each.damaged.items()}

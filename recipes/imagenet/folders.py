@@ -14,17 +14,7 @@ from recipes.imagenet.names import ENDINGS, describe_others, find_images, first_
 
 
 class ImageFiles(ImageSource):
-    """Image files and their labels, which `ImageBatches` reads.
-
-    Args:
-        paths: list of str.
-        labels: ints `(N,)`.
-        class_names: list of str.
-        left_out: sequence of str, sentences on the files that were passed over. Default: none.
-
-    Raises:
-        ValueError: if there are no images.
-    """
+    """Image files with their labels, ints `(N,)`; `left_out` are sentences on files that were passed over."""
 
     def __init__(self, paths, labels, class_names, left_out=()):
         if not len(paths):
@@ -47,21 +37,11 @@ class ImageFiles(ImageSource):
 
 
 def read_folder(folder, class_names=None):
-    """Reads images from one folder for each class, at any depth below it.
+    """Reads images from one folder for each class, at any depth below it: `ImageFiles`.
 
-    Images are told by the endings of their names: .jpg, .jpeg, .png, .webp, .gif and .bmp. The attribute `left_out` of
-    what is returned says what else there was.
-
-    Args:
-        folder: path.
-        class_names: list of str, the names of the folders in the order of their labels. Default `None`: all folders
-            that there are, in the order of their names.
-
-    Returns:
-        `ImageFiles`.
-
-    Raises:
-        ValueError: if there is no such folder, it has no images, or a folder that is no class.
+    Images are told by the endings of their names: .jpg, .jpeg, .png, .webp, .gif and .bmp. The attribute `left_out`
+    says what else there was. `class_names` are the names of the folders in the order of their labels, by default all in
+    the order of their names; a folder that is no class is a `ValueError`.
     """
     folder = pathlib.Path(folder)
     if not folder.is_dir():
@@ -93,20 +73,11 @@ def read_folder(folder, class_names=None):
 
 
 def read_labelled_folder(folder, labels, class_names):
-    """Reads images of one folder whose classes are in a text file, as of the validation set of Tiny ImageNet.
+    """Reads images in or below one folder whose classes are in a text file, as in Tiny ImageNet: `ImageFiles`.
 
-    Args:
-        folder: path; the images are in it or below it.
-        labels: path of a text file, on each line the name of an image file, none of them twice, white space, and its
-            class; what follows is not read.
-        class_names: list of str.
-
-    Returns:
-        `ImageFiles`, whose attribute `left_out` says which files have no label.
-
-    Raises:
-        ValueError: that names the line, if it has no class, or names one that is not in `class_names`, a file that is
-            not there or there twice, or one that another line names.
+    A line of `labels` has the name of an image file, none of them twice, white space, and its class; the rest is not
+    read. The attribute `left_out` says which files have no label. A line with another class, or of a file that is not
+    there or there twice, is an error that names it.
     """
     others, paths = collections.Counter(), collections.defaultdict(list)
     for path in find_images(folder, others):
@@ -128,13 +99,7 @@ def read_labelled_folder(folder, labels, class_names):
 
 
 class MemoryImages(ImageFiles):
-    """Encoded images in memory.
-
-    Args:
-        images: list of bytes, of image files.
-        labels: ints `(N,)`.
-        class_names: list of str.
-    """
+    """Encoded images in memory: bytes of image files, with their labels, ints `(N,)`."""
 
     def __init__(self, images, labels, class_names):
         super().__init__([f"image {number}" for number in range(len(images))], labels, class_names)
@@ -145,17 +110,7 @@ class MemoryImages(ImageFiles):
 
 
 def read_digits(split):
-    """Scikit-learn's handwritten digits, 8 x 8 pixels, as PNG: 1,500 to train on, 297 for validation.
-
-    Args:
-        split: `"train"` or `"validation"`.
-
-    Returns:
-        `MemoryImages`.
-
-    Raises:
-        ImportError: if scikit-learn is not installed.
-    """
+    """Reads scikit-learn's handwritten digits, 8 x 8 pixels, as PNG: 1,500 to train on, 297 for validation."""
     digits = optional_import("sklearn.datasets", "recipes").load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
     chosen = order[:1500] if split == "train" else order[1500:]

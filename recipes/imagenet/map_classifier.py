@@ -1,4 +1,4 @@
-"""A network that classifies images by attention maps alone."""
+"""Network that classifies images by attention maps alone."""
 
 import keras
 from keras import layers
@@ -9,14 +9,14 @@ POOLED_AFTER = (4, 7)  # layers
 def make_map_classifier(
     input_shape: tuple[int, int, int], classes: int, filters: int = 256, num_layers: int = 12
 ) -> keras.Model:
-    """A densely connected network that classifies what one pixel attends to.
+    """Makes a densely connected network that classifies what one pixel attends to.
 
     The higher its accuracy, the more of the image is left in the map. Each of its layers is a 3 x 3 convolution of all
-    outputs before it in its stage; after the fourth and the seventh the maps are pooled, 14 x 14 to 7 x 7 to 4 x 4,
-    and the width is doubled.
+    outputs before it in its stage; after the fourth and the seventh the maps are pooled, 14 x 14 to 7 x 7 to 4 x 4, and
+    the width is doubled.
 
-    Source: Wang et al. 2021, "Evolving attention with residual convolutions", table 7 and appendix B.1. They say how
-    many layers there are, where they pool, and how wide it is at first. That this is the width of a stage's outputs
+    Source: Wang et al. 2021, "Evolving attention with residual convolutions", table 7 and appendix B.1. They give the
+    number of layers, the places of pooling, and the first width. That this is the width of a stage's outputs
     together, half of which come in and half grow evenly, is our reading.
 
     Args:
@@ -37,7 +37,7 @@ def make_map_classifier(
     x = inputs
     for stage, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
         width = filters * 2**stage
-        x = _convolve(x, width // 2, 1)  # half of the stage's width comes in, and half grows in it
+        x = _convolve(x, width // 2, 1)  # half of a stage's width comes in, half grows there
         growth = max(1, width // 2 // (last - first))
         for _ in range(first, last):
             x = layers.Concatenate()([x, _convolve(x, growth, 3)])

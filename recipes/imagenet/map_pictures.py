@@ -14,7 +14,8 @@ from keras_headattn.utils import flatten_layers
 from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.__main__ import RECIPE
-from recipes.imagenet.data import evaluation_pixels, load_training, load_validation, validation_batches
+from recipes.imagenet.batches import ImageBatches
+from recipes.imagenet.data import evaluation_pixels, load_training, load_validation
 from recipes.imagenet.map_classifier import make_map_classifier
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
@@ -26,18 +27,18 @@ def image(options):
         if not pathlib.Path(name).is_file():
             raise FileNotFoundError(f"There is no file {name}")
     runs = by_title(options.runs, _image_run)
-    models = [(title, run.load_model(), evaluation_pixels(run.config())) for title, run in runs.items()]
+    models = [(title, run.load_model(), run.config()) for title, run in runs.items()]
     for name in options.files:
         maps, sizes = {}, {}
-        for title, model, pixels_of in models:
-            pixels = pixels_of(tf.io.read_file(name))
+        for title, model, config in models:
+            pixels = evaluation_pixels(config.image_size, config.evaluation_side)(tf.io.read_file(name))
             recorded, size_of = attention_maps(model, pixels[None]), map_sizes(model)
             for number, path in chosen_layers(recorded, options.layers).items():
                 maps[f"{title}\nlayer {number}"] = recorded[path].weights[0]
                 sizes[f"{title}\nlayer {number}"] = size_of[path]
         most = max(map(len, maps.values()))
         heads = options.heads and indices("--heads", options.heads, most)
-        # The models standardise what they are given: pixels are those of the image.
+        # Models standardise their inputs, so pixels are those of the image.
         title = f"What the marked pixel attends to, {pathlib.Path(name).name}"
         figure = draw_image_maps(pixels.numpy() / 255, maps, sizes, options.pixel, heads, title)
         output = pathlib.Path(options.output)
@@ -47,7 +48,7 @@ def image(options):
 
 
 def classify(options):
-    """How well a network tells classes from the maps of layers."""
+    """Measures how well a network tells classes from the maps of layers."""
     for title, run in by_title(options.runs, _image_run).items():
         accuracies = map_accuracy(
             run, lambda maps: chosen_layers(maps, options.layers), options.epochs, options.filters, options.images
@@ -64,26 +65,23 @@ def _image_run(folder):
 
 
 def map_sizes(model):
-    """Height and width of what each attention layer sees, by its path."""
+    """Height and width that each attention layer sees, by its path."""
     layers = [layer for layer in flatten_layers(model) if isinstance(layer, AugmentedConv2D)]
     return {layer.attention.path: layer.map_size for layer in layers}
 
 
 def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
-    """Trains a classifier for each of some layers, on maps of the run's training images.
+    """Trains a classifier of maps for each of some layers, and returns its accuracy on the validation images.
 
     By SGD with a learning rate that falls from 0.05 to 0.0001 as a cosine (Wang et al. 2021, "Evolving attention",
     appendix B.1).
 
     Args:
         run: `Run` of a finished network with attention.
-        choose: function from all layers' paths to a dictionary of those to look at.
+        choose: function from all layers' paths to a dictionary of those to look at; its keys are those of the result.
         epochs: passes over the maps.
         filters: width of the classifier's first stage.
         max_images: use only so many images of each split; `None`: all.
-
-    Returns:
-        Dictionary of the keys of `choose` to the accuracy on the validation images.
     """
     config = run.config()
     if max_images is not None:
@@ -91,8 +89,9 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
     model = run.load_model()
     training = load_training(config)
     validation = load_validation(config, training.class_names)
-    known, labels = _maps(model, validation_batches(config, training, 1), choose)
-    held_out, held_out_labels = _maps(model, validation_batches(config, validation, 1), choose)
+    pixels = evaluation_pixels(config.image_size, config.evaluation_side)
+    known, labels = _maps(model, ImageBatches(training, config.batch_size, pixels), choose)
+    held_out, held_out_labels = _maps(model, ImageBatches(validation, config.batch_size, pixels), choose)
     accuracies = {}
     for key, maps in known.items():
         print(f"{run.folder.name}, layer {key}: training a classifier of its maps")
@@ -112,7 +111,7 @@ def _maps(model, batches, choose):
     found, labels, sizes = {}, [], map_sizes(model)
     progress = progress_bar("Maps of the images", len(batches))
     for pixels, batch_labels, counts in batches.dataset():
-        real = np.asarray(counts) > 0  # the last batch is filled up
+        real = np.asarray(counts) > 0  # the last batch is padded
         recorded = attention_maps(model, pixels, training=False)
         for key, path in choose(recorded).items():
             height, width = sizes[path]

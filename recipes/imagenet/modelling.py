@@ -9,13 +9,13 @@ from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention as make_attention_layer
 
 NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
-# Of ImageNet, red, green, blue, 0 to 255.
+# Statistics of ImageNet: red, green, blue, 0 to 255.
 MEAN = (123.68, 116.78, 103.94)
 DEVIATION = (58.4, 57.1, 57.4)
 
 
 def make_classifier(config, num_classes):
-    """The network: from pixels, 0 to 255, `(B, S, S, 3)`, to logits `(B, num_classes)`, float32.
+    """Makes the network: from pixels, 0 to 255, `(B, S, S, 3)`, to logits `(B, num_classes)`, float32.
 
     Pixels are normalised inside, in float32.
     """
@@ -29,8 +29,7 @@ def make_classifier(config, num_classes):
             input_shape=(config.image_size, config.image_size, 3),
             classes=num_classes,
             classifier_activation=None,
-            # As in TensorFlow's models 1.13. Otherwise than the weight decay of Keras's optimizers, it goes through the
-            # momentum.
+            # As in TensorFlow's models 1.13. Unlike the weight decay of Keras's optimizers, it goes through momentum.
             weight_regularizer=keras.regularizers.L2(config.weight_decay / 2) if config.weight_decay else None,
             **config.model_arguments,
         )
@@ -41,7 +40,7 @@ def make_classifier(config, num_classes):
 
 
 def make_attention(config):
-    """The attention template, whose widths become those of the stages; `None` for none."""
+    """Makes the attention template, whose widths become those of the stages; `None` for none."""
     if config.attention == "none":
         return None
     number = config.attention_arguments.get("num_heads") or config.num_heads or 8
@@ -49,7 +48,7 @@ def make_attention(config):
 
 
 def make_metrics(num_classes):
-    """Top-1 and top-5 accuracy."""
+    """Makes top-1 and top-5 accuracy."""
     top = min(5, num_classes)
     return [
         keras.metrics.SparseCategoricalAccuracy(name="accuracy"),

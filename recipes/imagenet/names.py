@@ -1,21 +1,16 @@
-"""Finds image files by their names."""
+"""Search for image files by their names."""
 
 import os
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"}
-LITTER = {"thumbs.db", "desktop.ini"}  # of operating systems, beside hidden files
+LITTER = {"thumbs.db", "desktop.ini"}  # files of operating systems that are not hidden
 SHOWN = 5
 
 
 def find_images(folder, others):
-    """Finds the image files below a folder, and counts other files by their endings.
+    """Finds the image files below a folder, sorted, and counts other files by their endings in a `Counter`.
 
-    Args:
-        folder: path.
-        others: `collections.Counter`, to which the endings of other files are added. Hidden files are passed over.
-
-    Returns:
-        Sorted list of str, as there may be millions.
+    Hidden files are passed over.
     """
     found, folders = [], [os.fspath(folder)]
     while folders:
@@ -31,7 +26,7 @@ def find_images(folder, others):
 
 
 def describe_others(others):
-    """Returns a list with a sentence on the files that `find_images` has counted, or an empty one.
+    """Describes the files that `find_images` has counted: list of a sentence, or an empty one.
 
     >>> describe_others({".tif": 1, ".heic": 2})
     ['3 files are not images by their names: .heic, .tif']
@@ -47,7 +42,7 @@ def is_image(name):
 
 
 def first_names(names):
-    """The first names of a list, with commas."""
+    """Returns the first names of a list, with commas."""
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from recipes.engine.tfds import load_tfds
 from recipes.imagenet.batches import ImageSource
 
-# Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
+# Features of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
 IMAGENET_KEYS = ("image/encoded", "image/class/label")
 TFDS_KEYS = ("image", "label")
 HEADER, FOOTER = 12, 4  # bytes around a record: its length and checksums
@@ -32,9 +32,6 @@ class ImageRecords(ImageSource):
         window: int, records that are shuffled together: those of 16 files, in memory only if the system keeps the
             files there. Default 16,384.
         progress: function of (files done), called after each.
-
-    Raises:
-        ValueError: if there are no records.
     """
 
     def __init__(
@@ -69,7 +66,7 @@ class ImageRecords(ImageSource):
         return list(self._paths)
 
     def order(self, rng):
-        # Shuffled as far as the disk likes it: the order of the files is drawn, and 16 are gone through in turn.
+        # Kind to the disk: the order of the files is random, and 16 of them are read in turn.
         shards = rng.permutation(len(self._paths))
         interleaved = []
         for begin in range(0, len(shards), PARALLEL_SHARDS):
@@ -104,16 +101,9 @@ class ImageRecords(ImageSource):
 
 
 def find_records(path):
-    """Where the records of a TFRecord file are.
-
-    Args:
-        path: str.
-
-    Returns:
-        Tuple of an int64 array `(N, 2)`, first byte and length of each, and what is wrong with the file or `None`.
-    """
+    """Finds the records of a TFRecord file: int64 `(N, 2)`, first byte and length; and its fault or `None`."""
     places, position = [], 0
-    if not os.path.isfile(path):  # a pipe would be waited for
+    if not os.path.isfile(path):  # opening a pipe would block
         return np.zeros((0, 2), "int64"), "cannot be read: it is no file, or not there"
     try:
         file = os.open(path, os.O_RDONLY)
@@ -123,7 +113,7 @@ def find_records(path):
         size = os.fstat(file).st_size
         while position + HEADER <= size:
             (length,) = struct.unpack("<Q", os.pread(file, 8, position))
-            if not length or position + HEADER + length + FOOTER > size:  # zeros are no records
+            if not length or position + HEADER + length + FOOTER > size:  # a length of zero is no record
                 break
             places.append((position + HEADER, length))
             position += HEADER + length + FOOTER
@@ -134,19 +124,9 @@ def find_records(path):
 
 
 def read_records(folder, split, class_names, first_label=1, progress=None):
-    """ImageNet's usual TFRecords: files such as `train-00000-of-01024`.
+    """Reads ImageNet's usual TFRecords, files such as `train-00000-of-01024`: `ImageRecords`.
 
-    Args:
-        folder: path.
-        split: str, what the names of the files begin with, before a hyphen or a full stop.
-        class_names: list of str.
-        first_label, progress: as `ImageRecords` takes them.
-
-    Returns:
-        `ImageRecords`.
-
-    Raises:
-        ValueError: if there are no such files.
+    The names of the files begin with `split`, before a hyphen or a full stop.
     """
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     paths = [os.path.join(folder, name) for name in names if name.startswith((f"{split}-", f"{split}."))]
@@ -156,20 +136,9 @@ def read_records(folder, split, class_names, first_label=1, progress=None):
 
 
 def read_tfds_images(name, split, progress=None):
-    """An image classification data set of TensorFlow Datasets, which downloads it on first use.
+    """Reads an image classification data set of TensorFlow Datasets, which is downloaded on first use: `ImageRecords`.
 
-    Args:
-        name: str, for instance "imagenet2012" or "cifar10".
-        split: str, for instance "train", "validation" or "train[:10%]".
-        progress: as `ImageRecords` takes it.
-
-    Returns:
-        `ImageRecords`.
-
-    Raises:
-        ImportError: if tensorflow-datasets is not installed.
-        OSError: if the data set is not on this machine and cannot be downloaded.
-        ValueError: if it has no split of that name, or no images with labels, or is not kept as TFRecords.
+    `name` is "imagenet2012" or "cifar10", say, and `split` "train" or "train[:10%]".
     """
     with load_tfds(name) as tfds:
         builder = tfds.builder(name)

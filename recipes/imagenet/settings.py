@@ -73,7 +73,7 @@ class Model:
     title = "model"
 
     model: str = option("resnet50", "network; small: three stages for images of 32 pixels", MODELS)
-    model_arguments: dict = model_arguments("ResNet")  # by default those of the paper's networks
+    model_arguments: dict = model_arguments("ResNet")  # the defaults are the paper's networks
     statistics_momentum: float = option(
         0.997, "share that batch normalisation's moving statistics keep in a step", at_least=0, below=1
     )
@@ -132,12 +132,12 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     def unused(self, given):
         found = super().unused(given)
         if not self.records:
-            found |= dict.fromkeys(("first_label", "num_classes"), "is of --records")
+            found |= dict.fromkeys(("first_label", "num_classes"), "is only for --records")
         return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def evaluation_side(self):
-        """Pixels of the shorter side before the central crop: as 256 to 224 where training crops alike, else all."""
+        """Pixels of the shorter side before the central crop: as 256 to 224 after inception crops, else all."""
         if self.resized is not None:
             return self.resized
         return round(self.image_size * 256 / 224) if self.augmentation == "inception" else self.image_size

@@ -1,4 +1,4 @@
-"""Training a classifier of images."""
+"""Training of a classifier of images."""
 
 import base64
 
@@ -14,14 +14,8 @@ from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
 from recipes.imagenet.augmentation import decode
-from recipes.imagenet.data import (
-    evaluation_pixels,
-    fingerprint,
-    load_training,
-    load_validation,
-    training_batches,
-    validation_batches,
-)
+from recipes.imagenet.batches import ImageBatches
+from recipes.imagenet.data import evaluation_pixels, fingerprint, load_training, load_validation, training_batches
 from recipes.imagenet.evaluation import evaluate, report_damaged
 from recipes.imagenet.modelling import make_attention, make_classifier, make_metrics
 
@@ -33,7 +27,7 @@ result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"]
 
 
 class ImageNet(Task):
-    """A residual network, and the classes of its images."""
+    """Residual network, and the classes of its images."""
 
     def check(self):
         make_attention(self.config)
@@ -59,7 +53,15 @@ class ImageNet(Task):
         train, validation = self.data.train, self.data.validation
         print(f"{len(train):,} images of {len(self.class_names):,} classes, {len(validation):,} to evaluate on")
         batches = training_batches(self.config, train, num_replicas)
-        return batches, validation_batches(self.config, validation, num_replicas)
+        return batches, self.validation_batches(validation, num_replicas)
+
+    def validation_batches(self, source, num_replicas=1):
+        """Makes batches to evaluate on, each image once."""
+        return ImageBatches(source, self.config.batch_size * num_replicas, self._pixels)
+
+    @property
+    def _pixels(self):
+        return evaluation_pixels(self.config.image_size, self.config.evaluation_side)
 
     def make_model(self):
         return make_classifier(self.config, len(self.class_names))
@@ -92,20 +94,15 @@ class ImageNet(Task):
     def load_tests(self, files=None):
         config, own = self.config, self.run.config()
         if any(getattr(config, name) != getattr(own, name) for name in (*config.SOURCES, "validation_split")):
-            config = config.changed({"validation_share": None})  # of other images all are for the test
+            config = config.changed({"validation_share": None})  # other images are all for the test
         tests = {config.validation_split: load_validation(config, self.class_names)}
         is_own = config.validation_split == own.validation_split
         return self.name_results(tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))
 
     def evaluate(self, model, tests):
         for name, source in tests.items():
-            evaluate(
-                model,
-                validation_batches(self.config, source, 1),
-                self.run.results / name,
-                self.class_names,
-                self.config.quiet,
-            )
+            batches = self.validation_batches(source)
+            evaluate(model, batches, self.run.results / name, self.class_names, self.config.quiet)
 
     def next_commands(self):
         return [f"python -m recipes.imagenet classify {self.config.run} FILE"]
@@ -115,7 +112,7 @@ class ImageNet(Task):
 
     def export(self, model):
         config, names, (folder, tensors_folder) = self.config, self.class_names, self.export_folders()
-        path = export_image_classifier(model, evaluation_pixels(config), names, folder, run=config.run)
+        path = export_image_classifier(model, self._pixels, names, folder, run=config.run)
         tensors_path = export_pixel_classifier(model, names, tensors_folder, run=config.run)
         print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
         if samples := self._samples():
@@ -124,7 +121,7 @@ class ImageNet(Task):
                 print(f"  {name}: {label_found} ({score:.3f}), labelled {names[label]}")
 
     def _samples(self):
-        """List of (name, label, bytes of the file) of a few validation images that can be read."""
+        """`(name, label, bytes of the file)` of a few validation images that can be read."""
         number, source = self.config.samples, self.data and self.data.validation
         samples = []
         if source is None or not number:

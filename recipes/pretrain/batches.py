@@ -16,13 +16,11 @@ class SequenceBatches:
 
     An epoch is a number of steps, and passes over the records follow each other without a gap: each shuffles the shards
     anew and deals their sequences to its epochs, so that every sequence comes once a pass. A corpus smaller than an
-    epoch is gone through several times in it. Batches are a function of `(seed, epoch)` alone, so that training can
-    be resumed exactly: `keras_headattn.training.Resume` sets `epoch`. Within an epoch, 16 shards are read in turn, and
+    epoch is gone through several times in it. Batches are a function of `(seed, epoch)` alone, so that training can be
+    resumed exactly: `keras_headattn.training.Resume` sets `epoch`. Within an epoch, 16 shards are read in turn, and
     `buffer` sequences at a time are shuffled. Memory holds a few such buffers, however large the corpus.
 
     Each item is a dictionary of `"token_ids"` and `"segment_ids"`, int32 `(B, L)`, padded with 0.
-
-    `fit` is given `dataset()`; `Resume`, or whoever else sets the `epoch`, is given the object itself.
 
     Args:
         records: `Records`, of sequences.
@@ -35,10 +33,6 @@ class SequenceBatches:
     Attributes:
         preprocess: function of a batch, a dictionary of tensors, which `dataset()` maps. Default `None`: batches are as
             they are.
-
-    Raises:
-        ValueError: if the records are not of sequences, or none is left to train on; when gone through, if a shard is
-            damaged.
 
     ```python
     batches = SequenceBatches(Records("records"), batch_size=128, held_out=2_000)
@@ -65,17 +59,17 @@ class SequenceBatches:
             )
 
     def __len__(self):
-        """Batches of an epoch."""
+        """Returns batches of an epoch."""
         return self.epoch_steps
 
     @property
     def num_sequences(self):
-        """int, those of a pass over the records, without what is held out."""
+        """Sequences of a pass over the records, without those held out."""
         return int(self._sizes.sum())
 
     @property
     def num_tokens(self):
-        """float, tokens of an epoch, without padding: their mean over all records."""
+        """Tokens of an epoch, without padding: their mean over all records, a float."""
         manifest = self.records.manifest
         mean = manifest["tokens"]["input_ids"] / manifest["examples"]
         return mean * self.batch_size * self.epoch_steps
@@ -92,7 +86,7 @@ class SequenceBatches:
         )
 
     def dataset(self):
-        """Returns a `tf.data.Dataset` of `len(self)` batches, those of the `epoch` set when it is gone through."""
+        """Returns a `tf.data.Dataset` of the batches of the `epoch` that is set when it is gone through."""
         spec = tf.TensorSpec((self.batch_size, self.max_length), tf.int32)
         dataset = dataset_of(self, dict.fromkeys(COLUMNS, spec))
         return dataset if self.preprocess is None else dataset.map(self.preprocess)
@@ -109,7 +103,7 @@ class SequenceBatches:
                 begin += self.batch_size
 
     def _rows_of_epoch(self):
-        """The sequences of `epoch`, in their order: int32 arrays `(columns, some, L)`."""
+        """Yields the sequences of `epoch`, in their order: int32 arrays `(columns, some, L)`."""
         number, in_epoch = self.num_sequences, self.epoch_steps * self.batch_size
         first, end = self.epoch * in_epoch, (self.epoch + 1) * in_epoch
         for turn in range(first // number, (end - 1) // number + 1):
@@ -123,7 +117,7 @@ class SequenceBatches:
                 yield rows[:, rng.permutation(rows.shape[1])]
 
     def _pieces(self, turn, begin, stop):
-        """Parts of shards, `(path, first, number)`: the sequences `begin` to `stop` of a pass."""
+        """Parts of shards, `(path, first, number)`, with the sequences `begin` to `stop` of a pass."""
         order = np.random.default_rng([self.seed, turn]).permutation(len(self._sizes))
         ends = np.cumsum(self._sizes[order])
         pieces = []
@@ -148,17 +142,9 @@ class SequenceBatches:
 
 
 def read_held_out(records, number):
-    """The sequences that `SequenceBatches` leaves out: the first ones of up to 16 shards from all over the records.
+    """Reads the sequences that `SequenceBatches` leaves out: the first ones of up to 16 shards from all over.
 
-    Args:
-        records: `Records`, of sequences.
-        number: int, how many; there may be fewer, where shards are small.
-
-    Returns:
-        Dictionary of `"token_ids"` and `"segment_ids"`, int32 `(number, L)`.
-
-    Raises:
-        ValueError: if the records are not of sequences, or a shard is damaged.
+    Returns `"token_ids"` and `"segment_ids"`, int32 `(number, L)`; there may be fewer, where shards are small.
     """
     max_length, counts = length_of(records), _held_out(records, number)
     pieces = [(_path(records, shard), 0, int(counts[shard])) for shard in np.flatnonzero(counts).tolist()]
@@ -168,7 +154,7 @@ def read_held_out(records, number):
 
 
 def _held_out(records, number):
-    """How many sequences of each shard are held out, at its beginning: int array."""
+    """Returns the number of sequences that are held out at the beginning of each shard: int array."""
     sizes = np.array([shard["examples"] for shard in records.shards])
     counts = np.zeros_like(sizes)
     chosen = np.unique(np.linspace(0, len(sizes) - 1, PARALLEL_SHARDS).astype(int))
@@ -177,19 +163,10 @@ def _held_out(records, number):
 
 
 def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
-    """Reads parts of shards of sequences.
+    """Yields token ids and segment ids, int32 `(2, some, L)`, of parts of shards.
 
-    Args:
-        pieces: list of `(path, first, number)`: which records of which file.
-        max_length: int, L.
-        size: int, sequences read at a time.
-        parallel: int, shards that are read in turn. Default 16.
-
-    Yields:
-        int32 arrays `(2, some, L)`: token ids and segment ids.
-
-    Raises:
-        ValueError: if a shard is damaged.
+    `pieces` are `(path, first, number)`, which records of which file; `size` sequences are read at a time, from
+    `parallel` shards in turn. A damaged shard is a `ValueError`.
     """
     if not pieces:
         return
@@ -209,18 +186,14 @@ def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
     try:
         for rows in dataset.batch(size).map(parse).prefetch(1):
             yield rows.numpy()
-    except tf.errors.OpError:  # which does not say in which of the files it is
+    except tf.errors.OpError:  # does not name the file
         for path in paths:
             describe_shard(pathlib.Path(path), COLUMNS.values())
         raise
 
 
 def length_of(records):
-    """The length of the sequences in records.
-
-    Raises:
-        ValueError: if the records are not of sequences.
-    """
+    """Returns the length of the sequences in records."""
     if not {*COLUMNS.values()} <= {*records.columns} or "max_length" not in records.manifest["made_of"]:
         raise ValueError(
             "Records of sequences are needed, as `write_sequences` writes them. "

@@ -4,26 +4,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import Records
-from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import named_files
-from recipes.pretrain.batches import COLUMNS, read_held_out
+from recipes.pretrain.batches import COLUMNS
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import packed_rows
 
 MASKED_TOGETHER = 512
-LEAST_SHARE = 10  # at most one sequence of so many is held out
+LEAST_SHARE = 10  # at most one of so many sequences is held out
 
 
 class MaskedSequences:
     """Batches to evaluate a model on, with masks that are drawn once, without the model's own random numbers.
 
-    Args:
-        rows: dictionary of `"token_ids"` and `"segment_ids"`, int32 `(N, L)`.
-        batch_size: int. The last batch has what is left.
+    `rows` are `"token_ids"` and `"segment_ids"`, int32 `(N, L)`. The last batch has what is left.
 
     Attributes:
-        model: what draws the masks, `MaskedLMPretraining`. It must be set before `dataset()`.
+        model: `MaskedLMPretraining`, which draws the masks. It must be set before `dataset()`.
         preprocess: as of `SequenceBatches`.
     """
 
@@ -46,37 +42,21 @@ class MaskedSequences:
         return dataset if self.preprocess is None else dataset.map(self.preprocess)
 
 
-def number_held_out(config, records):
-    """How many sequences are held out: those of the settings, at most a tenth, and full batches if there is one."""
-    number = max(1, min(config.validation_sequences, records.manifest["examples"] // LEAST_SHARE))
-    return max(1, number // config.batch_size) * min(number, config.batch_size)
+def number_held_out(records, wanted, batch_size):
+    """Number of sequences that are held out: those wanted, at most a tenth, and full batches if there is one."""
+    number = max(1, min(wanted, records.manifest["examples"] // LEAST_SHARE))
+    return max(1, number // batch_size) * min(number, batch_size)
 
 
-def held_out(config, records):
-    """The sequences that are held out: dictionary, as `MaskedSequences` takes it."""
-    return read_held_out(records, number_held_out(config, records))
-
-
-def fingerprint(config):
-    """The number of sequences and a checksum of the records, as `recipes.engine.fingerprint`; none before there are."""
-    if not is_complete(config.records_folder):
-        return {}
-    return {"training": fingerprint_of(Records(config.records_folder))}
-
-
-def read_tests(config, tokenizer, files):
-    """Text files as test sets: dictionary of their names to what `MaskedSequences` takes.
-
-    Raises:
-        ValueError: for a file without text, or two files of one name.
-    """
+def read_tests(files, tokenizer, max_length, seed=0, whole_files=False):
+    """Reads text files as test sets: dictionary of their names to what `MaskedSequences` takes."""
     tests = {}
     for name, paths in named_files(files, "[.][a-z]+").items():
-        documents = Documents(paths, config.whole_files)
+        documents = Documents(paths, whole_files)
         lines = list(documents)
         if documents.num_replaced:
             print(f"{name}: {documents.num_replaced:,} lines had bytes that are not UTF-8, which were left out.")
-        rows = list(packed_rows(lines, tokenizer, config.max_length, np.random.default_rng(config.packing_seed)))
+        rows = list(packed_rows(lines, tokenizer, max_length, np.random.default_rng(seed)))
         if not rows:
             raise ValueError(f"A test set must have text. Received: {', '.join(paths)}")
         tests[name] = {name: np.stack([row[of] for row in rows]).astype("int32") for name, of in COLUMNS.items()}

@@ -8,22 +8,22 @@ from headattn_io.files import bounded_lines
 from recipes.engine.archives import DAMAGE, decompressed, open_archive
 
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
-MOST_ARCHIVES = 8  # that lie in each other
+MOST_ARCHIVES = 8  # nested
 XML = (b"<?xml", b"\xef\xbb\xbf<?xml", b"<mediawiki")  # beginnings, the last of Wikipedia's dumps
 TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
 
 
 class Documents:
-    """The lines of documents, in order, with an empty one at the end of each document.
+    """Lines of documents, in order, with an empty one at the end of each document.
 
-    It is read anew whenever it is gone through, and holds one line in memory. Blanks at both ends of lines are left
-    out. Bytes that are not UTF-8 become U+FFFD, which tokenizers leave out; such lines are counted.
+    They are read anew whenever they are gone through, one line at a time. Blanks at both ends of lines are left out.
+    Bytes that are not UTF-8 become U+FFFD, which tokenizers leave out; such lines are counted.
 
     Args:
         paths: str or path, or a list of them: text files; folders, of which all files are read, in the order of their
             names, but for hidden ones; tar archives, in which each file is one document, and which may hold other
             archives, as OpenWebText's does. All may be compressed by gzip, bzip2 or xz.
-        whole_files: bool, whether a file is one document, and its empty lines mean nothing. Default False: an empty
+        whole_files: True if a file is one document, and its empty lines mean nothing. Default False: an empty
             line ends a document.
 
     Attributes:
@@ -62,12 +62,7 @@ class Documents:
         return self._before + (0 if self._file is None or self._file.closed else self._file.tell())
 
     def check(self):
-        """Opens all files, so that one that is damaged at its beginning, or is no text, is reported now.
-
-        Raises:
-            OSError: if a file cannot be opened.
-            ValueError: that names the file.
-        """
+        """Opens all files, so that one that is damaged at its beginning, or is no text, is reported now."""
         for path in self._paths:
             with _damage_reported(path), _open(path) as file:
                 head = file.read(TAR_BLOCK)
@@ -132,7 +127,6 @@ def _files_of(path):
 
 @contextlib.contextmanager
 def _open(path):
-    """A file, decompressed."""
     with open(path, "rb") as file:
         yield decompressed(file)
 

@@ -12,21 +12,10 @@ from recipes.pretrain.prepare import VOCABULARY, read_vocabulary
 
 
 def export_pretrained(model, tokenizer, folder, run):
-    """Writes a model as Hugging Face has it and, of ELECTRA, as Google's program has it too, with its vocabulary.
+    """Writes a model of multi-head attention as Hugging Face has it and, of ELECTRA, as Google's program has it too.
 
-    Args:
-        model: `ElectraPretraining` or `MaskedLMPretraining`, of multi-head attention.
-        tokenizer: `WordPieceTokenizer`.
-        folder: path, which gets another numbered folder. In it are, of ELECTRA, `discriminator`, `generator` and
-            `google`; else `masked_lm`.
-        run: str, the name of the run.
-
-    Returns:
-        Path of the new folder.
-
-    Raises:
-        ValueError: for a model that these have no equal of, or a folder of another run.
-        OSError: if it cannot be written.
+    A new numbered folder, whose path is returned, has `discriminator`, `generator` and `google` of ELECTRA, else
+    `masked_lm`, each with the vocabulary. A folder of another run is refused.
     """
     is_electra = isinstance(model, ElectraPretraining)
     names = ("discriminator", "generator") if is_electra else ("masked_lm",)
@@ -50,19 +39,10 @@ def _write_tokenizer(folder, tokenizer):
 
 
 def read_pretrained(config, tokenizer, checkpoint, generator=None):
-    """The model of a checkpoint, with the attention and the masks of the settings.
+    """Reads the model of a checkpoint, with the attention and the masks of the settings.
 
-    Args:
-        config: `PretrainConfig`.
-        tokenizer: `WordPieceTokenizer`.
-        checkpoint: path, as `from_electra` takes it, or `from_pretrained` for masked tokens.
-        generator: path of Hugging Face's folder of a generator. Default `None`: `checkpoint` has both networks.
-
-    Returns:
-        `ElectraPretraining` or `MaskedLMPretraining`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if it cannot be read.
+    `checkpoint` is as `from_electra` takes it, or `from_pretrained` for masked tokens; `generator` is Hugging Face's
+    folder of one, if `checkpoint` has not both networks.
     """
     special = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id))
     own = {name: config.model_argument(name) for name in ("dropout", "attention_dropout")}
@@ -71,12 +51,14 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
     if config.objective == "masked_lm":
         head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
         return MaskedLMPretraining(head, **special)
-    of_generator = {"attention": generator_attention_of(config)}
+    of_generator = {
+        "attention": generator_attention_of(config.generator_attention, config.generator_attention_arguments)
+    }
     return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **own)
 
 
 def shape_of(model):
-    """The settings of sizes that a model answers to: dictionary."""
+    """Returns the settings of sizes that a model answers to."""
     encoder = encoder_of(model)
     names = ("num_layers", "hidden_dim", "intermediate_dim", "embedding_dim", "max_length")
     shape = {name: getattr(encoder, name) for name in names}
@@ -86,15 +68,10 @@ def shape_of(model):
 
 
 def import_pretrained(recipe, config, checkpoint, generator=None):
-    """Makes a finished run of a checkpoint, with the sizes and the vocabulary that it has.
+    """Makes a finished run of a checkpoint, with its sizes and its vocabulary.
 
-    Args:
-        recipe: `recipes.engine.recipe.Recipe`.
-        config, checkpoint, generator: as `read_pretrained` takes them. Without `config.vocabulary` the folder of the
-            checkpoint has a vocab.txt.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if it cannot be read, or the folder has a run with other settings.
+    Without `config.vocabulary` the folder of the checkpoint has a vocab.txt. Other arguments are those of
+    `read_pretrained`.
     """
     folder = pathlib.Path(checkpoint)
     folder = folder if folder.is_dir() else folder.parent

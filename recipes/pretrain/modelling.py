@@ -1,4 +1,4 @@
-"""The model that is pre-trained, and how it is trained."""
+"""The model that is pre-trained, and its trainer."""
 
 import functools
 
@@ -12,22 +12,19 @@ OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement"}
 OF_ELECTRA = {"generator_share", "discriminator_weight"}
 
 
-def generator_attention_of(config):
-    """The attention of the generator, for `Bert`, as `attention_of` has it."""
-    cls = layers.ATTENTIONS[config.generator_attention]
-    return functools.partial(cls, **config.generator_attention_arguments)
+def generator_attention_of(name, arguments):
+    """Returns the attention of the generator, for `Bert`, as `attention_of` does."""
+    return functools.partial(layers.ATTENTIONS[name], **arguments)
 
 
 class ElectraTrainer(ElectraPretraining, Model):
-    """`ElectraPretraining` on several replicas, and with XLA."""
+    """`ElectraPretraining` that trains on several replicas, and with XLA."""
 
 
 def make_pretraining(config, tokenizer):
-    """The model of the settings, with random weights: `ElectraPretraining` or `MaskedLMPretraining`.
+    """Makes `ElectraPretraining` or `MaskedLMPretraining` of the settings, with random weights.
 
-    Args:
-        config: `PretrainConfig`.
-        tokenizer: `WordPieceTokenizer`, whose special ids and size count.
+    Of the tokenizer its special ids and its size count.
     """
     own = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id), seed=config.seed)
     given = config.shape | config.model_arguments
@@ -41,14 +38,14 @@ def make_pretraining(config, tokenizer):
             model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **own)
         else:
             size = "electra_base" if config.size == "base" else "electra_small"
-            generator = generator_attention_of(config)
+            generator = generator_attention_of(config.generator_attention, config.generator_attention_arguments)
             model = ElectraPretraining.from_size(size, **given, **own, generator_attention=generator)
     model.build()
     return model
 
 
 def make_trainer(model):
-    """The model that is trained, with the same layers."""
+    """Makes the model that is trained, with the same layers."""
     config = model.get_config()
     for name in ("name", "trainable", "dtype", "generator", "discriminator", "masked_lm"):
         config.pop(name, None)
@@ -61,5 +58,5 @@ def make_trainer(model):
 
 
 def encoder_of(model):
-    """The `Bert` that is kept: ELECTRA's is that of the discriminator."""
+    """Returns the `Bert` that is kept: that of the discriminator for ELECTRA."""
     return model.discriminator.encoder if isinstance(model, ElectraPretraining) else model.masked_lm.encoder

@@ -18,16 +18,8 @@ def pack_lines(lines, max_length, rng):
     of 20 a random number from 5 on. One sequence of 10 has a single segment. Of the others the lines that fill less
     than half of the target are segment A, the rest is segment B, and a coin decides about the line between them.
 
-    Args:
-        lines: iterable of lists of token ids; `None` ends a document.
-        max_length: int, tokens of a sequence, with its two or three special ones.
-        rng: NumPy generator, or what has its methods `random` and `integers`.
-
-    Yields:
-        Tuple `(first, second)` of lists of token ids, without special tokens; `second` may be empty.
-
-    Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators", with the
-    proportions of its program.
+    Lines are lists of token ids, and `None` ends a document. Yields `(first, second)`, lists of ids without special
+    tokens, for which `max_length` leaves room; `second` may be empty.
 
     >>> lines = [[7, 8, 9], [10, 11], [12, 13, 14], None, [15]]
     >>> list(pack_lines(lines, 8, np.random.default_rng(0)))
@@ -46,7 +38,7 @@ def pack_lines(lines, max_length, rng):
 
 
 def _segments(lines, target, max_length, rng):
-    """The two segments that lines make, cut to the longest sequence."""
+    """Splits lines into two segments, cut to the longest sequence."""
     room = math.inf if rng.random() < ONE_SEGMENT else (target - 3) // 2
     first, second = [], []
     for line in lines:
@@ -60,15 +52,9 @@ def _segments(lines, target, max_length, rng):
 
 
 def sequence_row(first, second, max_length, bos_id, eos_id):
-    """A sequence as it is kept in records: `[CLS] A [SEP] B [SEP]`, padded with 0.
+    """Returns a sequence as it is kept in records: `[CLS] A [SEP] B [SEP]`, padded with 0.
 
-    Args:
-        first, second: lists of token ids, as of `pack_lines`.
-        max_length: int, L.
-        bos_id, eos_id: ints, the ids of `[CLS]` and `[SEP]`.
-
-    Returns:
-        Dict of `input_ids`, `input_mask` (1 at tokens) and `segment_ids` (1 at B and its `[SEP]`), int64 `(L,)`.
+    Its columns are `input_ids`, `input_mask` (1 at tokens) and `segment_ids` (1 at B and its `[SEP]`), int64 `(L,)`.
 
     >>> row = sequence_row([7, 8], [9], 8, bos_id=2, eos_id=3)
     >>> row["input_ids"].tolist(), row["segment_ids"].tolist()

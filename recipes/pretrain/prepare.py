@@ -1,5 +1,6 @@
 """The text of pre-training as records: its word pieces, and the sequences that it is packed to."""
 
+import functools
 import hashlib
 import json
 import math
@@ -22,43 +23,27 @@ VOCABULARY = "vocab.txt"
 
 
 def prepare(config, repair=False, checksums=True):
-    """Writes the vocabulary and the records of the text, or goes on with them, or finds them complete.
+    """Writes the vocabulary and the records of the text, or finds them complete.
 
-    Args:
-        config: `PretrainConfig`.
-        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
-            Default False.
-        checksums: bool, whether shards that are there are read; otherwise their sizes alone are compared. Default
-            True.
-
-    Returns:
-        `Records`.
-
-    Raises:
-        FileNotFoundError: if a file of the text or the vocabulary is missing.
-        ValueError: for a folder of records made with other settings or another vocabulary, or with shards that are
-            missing or damaged; and for a text that is too short, or is no text.
-        OSError: on a full disk. The same call goes on.
+    An interrupted call is continued; see `make_records` for `repair`, `checksums`, other processes and errors.
     """
     folder = pathlib.Path(config.records_folder)
-    begin = _begin_adopting if config.data == "records" else _begin_writing
-    made_of = _made_of_records if config.data == "records" else _made_of
-    return make_records(
-        folder,
-        lambda: made_of(config, folder) | _vocabulary(config, folder),
-        lambda: begin(config, folder),
-        repair,
-        checksums,
-    )
+    vocabulary, max_length = config.vocabulary, config.max_length
+    if config.data == "records":
+        made_of = functools.partial(dict, max_length=max_length)
+        begin = functools.partial(_begin_adopting, folder, vocabulary, config.lowercase, max_length)
+    else:
+        made_of, begin = (functools.partial(make, config, folder) for make in (_made_of, _begin_writing))
+    return make_records(folder, lambda: made_of() | _vocabulary(folder, vocabulary), begin, repair, checksums)
 
 
 def tokenizer_of(records):
-    """The tokenizer that records were made with: `WordPieceTokenizer`."""
+    """Loads the tokenizer that records were made with: `WordPieceTokenizer`."""
     return read_vocabulary(records.folder / VOCABULARY, records.manifest["made_of"]["lowercase"])
 
 
 def read_vocabulary(path, lowercase):
-    """The tokenizer of a vocab.txt, which must have [MASK], and [PAD] as its id 0: `WordPieceTokenizer`."""
+    """Loads a `WordPieceTokenizer` of a vocab.txt, which must have [MASK], and [PAD] as its id 0."""
     tokenizer = WordPieceTokenizer(path, lowercase=lowercase)
     if tokenizer.mask_id < 0 or tokenizer.pad_id != 0:
         raise ValueError(f"The vocabulary must have [MASK], and [PAD] as its first line. Received: {path}")
@@ -66,7 +51,7 @@ def read_vocabulary(path, lowercase):
 
 
 def _begin_writing(config, folder):
-    lines = _lines(config)
+    lines = Documents(config.train, config.whole_files) if config.train else number_documents(seed=config.packing_seed)
     if config.train:
         lines.check()
     if config.vocabulary:
@@ -75,7 +60,7 @@ def _begin_writing(config, folder):
 
 
 def _write(config, lines, folder):
-    """Vocabulary and records, those that are missing."""
+    """Writes the vocabulary and records that are missing."""
     begin_records(folder, _made_of(config, folder))
     _make_vocabulary(config, lines, folder)
     begin_records(folder, checksums_of(folder, [VOCABULARY]))
@@ -109,13 +94,6 @@ def _make_vocabulary(config, lines, folder):
         learn_tokenizer(path, sample, "wordpieces", config.vocabulary_size, lowercase=config.lowercase)
 
 
-def _lines(config):
-    """The lines of the documents, which can be gone through more than once."""
-    if config.embedded:
-        return number_documents(seed=config.packing_seed)
-    return Documents(config.train, config.whole_files)
-
-
 def _made_of(config, folder):
     """The text, by the names and sizes of its files, as their folder may be another on another machine; settings."""
     names = ("lowercase", "max_length", "whole_files")
@@ -128,39 +106,34 @@ def _made_of(config, folder):
     try:
         documents = Documents(config.train)
     except FileNotFoundError:
-        if is_complete(folder):  # the text need not be there any more
+        if is_complete(folder):  # the text may be gone by now
             return made_of
         raise
     digest = hashlib.sha256(json.dumps(documents.files).encode()).hexdigest()
     return made_of | {"text": digest, "files": len(documents.files), "bytes": documents.num_bytes}
 
 
-def _begin_adopting(config, folder):
-    """For records that another program wrote, of which there is no manifest."""
+def _begin_adopting(folder, vocabulary, lowercase, max_length):
+    """Prepares for records that another program wrote, of which there is no manifest."""
     if (folder / "begun.json").exists() and "text" in read_json(folder / "begun.json"):
         raise ValueError(f"The records in {folder} are not complete. Run `prepare` with the text again, which goes on.")
-    path = pathlib.Path(config.vocabulary or folder / VOCABULARY)
+    path = pathlib.Path(vocabulary or folder / VOCABULARY)
     if not path.is_file():
         raise ValueError(
             f"Records of another program need their vocabulary: give --vocabulary vocab.txt. Received: {folder}"
         )
-    size = read_vocabulary(path, config.lowercase).vocabulary_size
+    size = read_vocabulary(path, lowercase).vocabulary_size
 
     def write():
-        made_of = _made_of_records(config, folder) | {"lowercase": config.lowercase, VOCABULARY: checksum(path)}
-        begin_records(folder, made_of)
+        begin_records(folder, {"max_length": max_length, "lowercase": lowercase, VOCABULARY: checksum(path)})
         write_atomically(folder / VOCABULARY, path.read_bytes())
         number = len(list(folder.glob("*tfrecord*")))
-        adopt_sequences(folder, config.max_length, size, progress_bar(f"Reading the records in {folder}", number))
+        adopt_sequences(folder, max_length, size, progress_bar(f"Reading the records in {folder}", number))
 
     return write
 
 
-def _made_of_records(config, folder):
-    return {"max_length": config.max_length}
-
-
-def _vocabulary(config, folder):
-    """The checksum of the vocabulary in the folder; or of that of the settings, if it is another."""
-    given = {VOCABULARY: checksum(config.vocabulary)} if config.vocabulary else {}
+def _vocabulary(folder, path):
+    """Returns the checksum of the vocabulary in the folder, or of that of the settings, if they give one."""
+    given = {VOCABULARY: checksum(path)} if path else {}
     return checksums_of(folder, [VOCABULARY]) | given

@@ -9,19 +9,10 @@ import threading
 
 
 def in_processes(function, items, processes, begin=None):
-    """Calls a function with each item, in several processes, which import the program's main module.
+    """Yields the results of a function for each item, in order, from several processes; 1: in this process.
 
-    Args:
-        function: picklable function of an item.
-        items: iterable, of which few are held at a time.
-        processes: int; 1: in this process.
-        begin: picklable function without arguments, which further processes call first. Default `None`: none.
-
-    Yields:
-        What the function returns, in the order of the items.
-
-    Raises:
-        OSError: if a process is ended from outside; and what the function raises.
+    The processes import the program's main module, and then call `begin`; both functions are picklable. Few items are
+    held at a time. If a process is ended from outside, that is an `OSError`.
 
     >>> list(in_processes(abs, [-1, 2], processes=1))
     [1, 2]
@@ -49,7 +40,7 @@ def in_processes(function, items, processes, begin=None):
 
 
 def _begin_process(begin):
-    """Lets the first process alone hear Ctrl-C, and ends this one with it, however it ends."""
+    """Ignores Ctrl-C and exits with the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end():

@@ -1,4 +1,4 @@
-"""Text packed to sequences of one length and kept as records, by several processes, as ELECTRA's program keeps them."""
+"""Text packed to sequences of one length and kept as records, by several processes, as ELECTRA's program does."""
 
 import functools
 import json
@@ -26,11 +26,11 @@ def write_sequences(
     begin=None,
     progress=None,
 ):
-    """Packs documents to sequences, and writes them to shards, those that are there already left out.
+    """Packs documents to sequences, and writes them to shards, but for those that are there already: `Records`.
 
     A shard is a run of documents of about `shard_size` characters. Its random numbers are those of `(seed, number of
     the shard)`, so that any number of processes writes the same files. It appears when it is whole, and the manifest
-    comes last. So the work may be interrupted at any time, and the next call goes on.
+    comes last. So the work may be interrupted at any time, and the next call continues it.
 
     Each record has `input_ids`, `input_mask` and `segment_ids`, int64 `(L,)`, padded with 0: ELECTRA's program reads
     them, and `SequenceBatches` reads its. In the manifest the tokens of `input_ids` are those of all sequences, those
@@ -49,15 +49,6 @@ def write_sequences(
         begin: picklable function without arguments, which further processes call first. Default `None`: none.
         progress: function of (shards done), called after each.
 
-    Returns:
-        `Records`.
-
-    Raises:
-        ValueError: for another `max_length`, `seed` or `shard_size` than the folder's, a wrong tokenizer, or a text
-            that does not fill a sequence.
-        OSError: if a shard cannot be written, on a full disk for instance. Those before it stay, and the next call goes
-            on.
-
     ```python
     tokenizer = WordPieceTokenizer("vocab.txt")
     documents = Documents("openwebtext.tar")
@@ -72,8 +63,8 @@ def write_sequences(
     folder = pathlib.Path(folder)
     begin_records(folder, {"max_length": max_length, "seed": seed, "shard_size": shard_size})
     remove_halves(folder, "shard-")
-    config = json.dumps(serialize_keras_object(tokenizer))
-    write = functools.partial(_write_group, folder, config, max_length, seed)
+    text = json.dumps(serialize_keras_object(tokenizer))
+    write = functools.partial(_write_group, folder, text, max_length, seed)
     shards = []
     for shard in in_processes(write, enumerate(_groups(lines, shard_size)), processes, begin):
         shards.append(shard)
@@ -88,19 +79,10 @@ def write_sequences(
 
 
 def adopt_sequences(folder, max_length, vocabulary_size, progress=None):
-    """Writes the manifest of a folder of sequences that another program wrote, such as ELECTRA's.
+    """Writes the manifest of a folder of sequences that another program, such as ELECTRA's, wrote: `Records`.
 
-    Args:
-        folder: path, which has been claimed, with files whose names have `tfrecord` in them.
-        max_length: int, L, tokens that every sequence must have, padding included.
-        vocabulary_size: int, above all ids.
-        progress: function of (files done), called after each.
-
-    Returns:
-        `Records`.
-
-    Raises:
-        ValueError: if there are no such files, one is damaged, or has other columns, lengths or ids.
+    The folder has been claimed, and its files have `tfrecord` in their names. Every sequence must have `max_length`
+    tokens, padding included, below `vocabulary_size`. `progress` is called with the number of files done.
     """
     folder = pathlib.Path(folder)
     paths = sorted(path for path in folder.glob("*tfrecord*") if not path.name.startswith("."))
@@ -116,15 +98,9 @@ def adopt_sequences(folder, max_length, vocabulary_size, progress=None):
 
 
 def describe_sequences(path, max_length, vocabulary_size):
-    """As `data.describe_shard`, for sequences, which are checked. The entry has `pairs` besides.
+    """Describes a shard of sequences as `data.describe_shard` does, and counts its `pairs`.
 
-    Args:
-        path: path.
-        max_length: int, L, tokens of each sequence, padding included.
-        vocabulary_size: int, above all ids.
-
-    Raises:
-        ValueError: if the file is damaged, or sequences are of another length or of ids beyond the vocabulary.
+    A damaged file, other lengths, or ids beyond the vocabulary are errors.
     """
     pairs = 0
 
@@ -143,7 +119,7 @@ def describe_sequences(path, max_length, vocabulary_size):
 
 
 def _checked(path, ragged, max_length):
-    """A column of a block, `(rows, L)`."""
+    """Returns a column of a block, `(rows, L)`."""
     lengths = ragged.row_lengths().numpy()
     if (lengths != max_length).any():
         found = lengths[lengths != max_length][0]
@@ -152,7 +128,7 @@ def _checked(path, ragged, max_length):
 
 
 def _groups(lines, size):
-    """Lists of lines, each the text of a shard: whole documents, of at least so many characters together."""
+    """Yields lists of lines, the text of a shard each: whole documents, of at least so many characters together."""
     group, held = [], 0
     for line in lines:
         group.append(line)
@@ -177,16 +153,7 @@ def _write_group(folder, tokenizer, max_length, seed, numbered):
 
 
 def packed_rows(lines, tokenizer, max_length, rng):
-    """The sequences that lines of text are packed to.
-
-    Args:
-        lines: list of str, an empty one after each document.
-        tokenizer, max_length: as `write_sequences` takes them.
-        rng: NumPy generator.
-
-    Yields:
-        Dicts of columns, as `sequence_row` returns them.
-    """
+    """Yields the sequences that lines of text are packed to, as `sequence_row` returns them."""
     ids = (tokens[1:-1].tolist() for tokens in tokenizer.encode(lines))  # without [CLS] and [SEP]
     tokenised = (some if line else None for line, some in zip(lines, ids, strict=True))
     for first, second in pack_lines(tokenised, max_length, rng):
@@ -194,7 +161,7 @@ def packed_rows(lines, tokenizer, max_length, rng):
 
 
 @functools.lru_cache(1)
-def _tokenizer(config):
+def _tokenizer(text):
     import keras_headattn  # noqa: F401  (its classes are known then)
 
-    return deserialize_keras_object(json.loads(config))
+    return deserialize_keras_object(json.loads(text))

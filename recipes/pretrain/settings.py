@@ -3,10 +3,10 @@
 import dataclasses
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, model_arguments, optimizer_arguments
+from recipes.engine.settings import NamedSizes, Settings, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
-# Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
+# Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
 SIZES = {
     "tiny": dict(num_layers=2, hidden_dim=64, intermediate_dim=256, num_heads=4, embedding_dim=32),
     "small": dict(num_layers=12, hidden_dim=256, intermediate_dim=1024, num_heads=4, embedding_dim=128),
@@ -94,14 +94,15 @@ class Model:
         metavar="FOLDER",
     ),
 )
-class PretrainConfig(Data, Model, Settings):
+class PretrainConfig(Data, Model, NamedSizes, Settings):
     """Every setting of a run. The defaults are those of ELECTRA-small (Clark et al. 2020, table 6), but for the steps.
 
     Those of repulsion are of An et al. 2020, appendix B.2.4.
     """
 
     title = "training"
-    SOURCES = ("train", "embedded", "records")  # records alone; with one of the others they are where these are kept
+    SIZES = SIZES
+    SOURCES = ("train", "embedded", "records")  # `records` alone; beside another source it is a destination
     MOST_USED = (
         "train", "vocabulary", "lowercase", "objective", "size", "max_length", "batch_size", "epoch_steps",
         *Settings.MOST_USED,
@@ -136,17 +137,6 @@ class PretrainConfig(Data, Model, Settings):
     def total_steps(self):
         """int, steps of all epochs."""
         return self.epochs * self.epoch_steps
-
-    @property
-    def attention_shape(self):
-        """Width of the model and its number of heads, unless the settings name another."""
-        return self.shape["hidden_dim"], self.shape["num_heads"]
-
-    @property
-    def shape(self):
-        """The named size with what overrides it, as arguments of `Bert`."""
-        given = self.model_arguments | {"num_heads": self.num_heads}
-        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
     @property
     def records_folder(self):

@@ -1,4 +1,4 @@
-"""Pre-training an encoder."""
+"""Pre-training of encoders."""
 
 import dataclasses
 import json
@@ -11,11 +11,11 @@ from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
-from recipes.engine.records import is_complete
+from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Corpora, Task, check_batch_size, check_new
 from recipes.engine.training import make_optimizer
-from recipes.pretrain.batches import SequenceBatches
-from recipes.pretrain.data import MaskedSequences, fingerprint, held_out, number_held_out, read_tests
+from recipes.pretrain.batches import SequenceBatches, read_held_out
+from recipes.pretrain.data import MaskedSequences, number_held_out, read_tests
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.export import export_pretrained
 from recipes.pretrain.modelling import make_pretraining, make_trainer
@@ -23,7 +23,7 @@ from recipes.pretrain.prepare import prepare, tokenizer_of
 
 HELD_OUT = "held_out"  # the name of this test set
 TOKENIZER = "tokenizer.json"
-# What lines of epochs do not show. Of validation they show the other measures, and of training the loss alone.
+# Logs that lines of epochs do not show: of training all but the loss, and of validation the second group.
 OF_TRAINING = ("generator_loss", "masked_accuracy", "detection_auc")
 DETAILS = (
     "discriminator_loss",
@@ -36,14 +36,14 @@ DETAILS = (
 
 
 class Pretrain(Task):
-    """An encoder, with what it is pre-trained by, and its word pieces."""
+    """Encoder, with what it is pre-trained by, and its word pieces."""
 
     details = (*OF_TRAINING, *DETAILS, *(f"val_{name}" for name in DETAILS))
 
     def check(self):
         shape = self.config.shape
         make_attention(self.config, shape["hidden_dim"], shape["num_heads"])
-        # Its arguments are its own, and so is its number of heads, whatever its width.
+        # The generator has its own arguments and number of heads, whatever its width.
         of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
         make_attention(of_generator, 64, 1, "generator_attention")
 
@@ -55,10 +55,12 @@ class Pretrain(Task):
         config = self.config
         if config.train and not is_complete(config.records_folder):
             Documents(config.train).check()
-        self.data = Corpora(None, None, {HELD_OUT: None})  # which is read when there are records
+        self.data = Corpora(None, None, {HELD_OUT: None})  # read when there are records
 
     def fingerprint(self):
-        return fingerprint(self.config)
+        """None before there are records."""
+        folder = self.config.records_folder
+        return {"training": fingerprint_of(Records(folder))} if is_complete(folder) else {}
 
     def prepare(self):
         if self.data:
@@ -66,13 +68,19 @@ class Pretrain(Task):
             self.run.claim_data(self.fingerprint())
         self.tokenizer = self._read_tokenizer()
         if self.data:
-            self.data.tests.update(read_tests(self.config, self.tokenizer, self.config.test))
+            self.data.tests.update(self._read_tests(self.config.test))
+
+    def _read_tests(self, files):
+        config = self.config
+        return read_tests(files, self.tokenizer, config.max_length, config.packing_seed, config.whole_files)
+
+    def _number_held_out(self, records):
+        return number_held_out(records, self.config.validation_sequences, self.config.batch_size)
 
     def write_tokenizer(self, tokenizer):
-        """Keeps the tokenizer in the run's folder, which is to need no records later.
+        """Keeps the tokenizer in the run's folder, so that it needs no records later.
 
-        Raises:
-            ValueError: if the run has another already.
+        A run that has another already is a `ValueError`.
         """
         path = self.run.folder / TOKENIZER
         if path.exists():
@@ -92,11 +100,9 @@ class Pretrain(Task):
         config = self.config
         check_batch_size(config.batch_size, num_replicas)
         records = Records(config.records_folder)
-        rows = held_out(config, records)
-        self.data.tests[HELD_OUT] = rows
-        self.batches = SequenceBatches(
-            records, config.batch_size, config.epoch_steps, number_held_out(config, records), config.seed
-        )
+        number = self._number_held_out(records)
+        self.data.tests[HELD_OUT] = rows = read_held_out(records, number)
+        self.batches = SequenceBatches(records, config.batch_size, config.epoch_steps, number, config.seed)
         self.validation = MaskedSequences(rows, config.batch_size)
         self.num_replicas = num_replicas
         print(f"{self.tokenizer.vocabulary_size:,} word pieces")
@@ -108,7 +114,7 @@ class Pretrain(Task):
     def make_trainer(self, model):
         trainer = make_trainer(model)
         self.validation.model = trainer
-        if self.num_replicas > 1:  # each of which has a part of a batch, and divides by the counts of the whole
+        if self.num_replicas > 1:  # each has a part of a batch, and divides by counts of the whole
             self.batches.preprocess = self.validation.preprocess = trainer.with_counts
         return trainer
 
@@ -118,7 +124,7 @@ class Pretrain(Task):
         return make_optimizer(config, AdamWeightDecay, learning_rate=schedule)
 
     def make_loss(self):
-        return None  # the model has it
+        return None  # the model has its own
 
     def describe(self):
         return f"{self.config.objective}, {self.config.size}, {super().describe()}"
@@ -135,14 +141,15 @@ class Pretrain(Task):
 
     def load_tests(self, files=None):
         if files is not None:
-            tests = read_tests(self.config, self.tokenizer, files)
+            tests = self._read_tests(files)
             check_new(tests, [HELD_OUT, *self.run.config().test])
             return tests
         own = self.run.config()
-        tests = read_tests(own, self.tokenizer, own.test)
+        tests = self._read_tests(own.test)
         if is_complete(own.records_folder):
             self.run.check_data(self.fingerprint())
-            tests[HELD_OUT] = held_out(own, Records(own.records_folder))
+            records = Records(own.records_folder)
+            tests[HELD_OUT] = read_held_out(records, self._number_held_out(records))
         return tests
 
     def next_commands(self):

@@ -108,7 +108,7 @@ RECIPE = Recipe(
         epochs=8,
         size="bert_tiny",
         checkpoint=None,
-        # With dropout it stays at chance for many epochs.
+        # With dropout the model stays at chance for many epochs.
         model_arguments=dict(lstm_dim=64, pooling_dim=64, hidden_dim=64, dropout=0.0),
         batch_size=8,
         learning_rate=2e-3,

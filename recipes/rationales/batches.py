@@ -8,12 +8,8 @@ from keras_headattn.data import LabelledBatches
 class DocumentBatches(LabelledBatches):
     """Batches of `Sequence`, as `RationaleReader` takes them with states, and `RationaleClassifier` without.
 
-    Args:
-        sequences: list of `Sequence`.
-        labels: ints `(N,)`.
-        states: `KeptStates` that has them; or `None`.
-        pad_id: int, of pieces.
-        **kwargs: as of `LabelledBatches`.
+    `states` are the `KeptStates` that have them, or `None`; `pad_id` is that of pieces, and other arguments are those
+    of `LabelledBatches`.
     """
 
     def __init__(self, sequences, labels, states=None, pad_id=0, **kwargs):
@@ -53,7 +49,7 @@ class DocumentBatches(LabelledBatches):
 
 
 def padded_states(states, rows, length, shape, dtype="float16"):
-    """Inputs of `RationaleReader`, or of mixed states: `"states"` `(rows, 1, length, ...)`, and `"mask"`."""
+    """Pads states for `RationaleReader`, or mixed ones: `"states"` `(rows, 1, length, ...)`, and `"mask"`."""
     padded, mask = np.zeros((rows, 1, length, *shape), dtype), np.zeros((rows, 1, length), bool)
     mask[len(states) :, :, 0] = True  # a row needs a word
     for row, each in enumerate(states):

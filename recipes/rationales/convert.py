@@ -1,4 +1,4 @@
-"""Other data sets as ERASER has them."""
+"""Other data sets in the layout of ERASER."""
 
 import pathlib
 import re
@@ -8,23 +8,16 @@ from recipes.rationales.eraser import Annotation, EraserCorpus, Evidence, write_
 
 
 def convert(data, source, folder):
-    """Writes a data set as ERASER has it, and prints the sizes of its splits.
+    """Writes a data set in the layout of ERASER, and prints the sizes of its splits.
 
     | data | files there | |
     |---|---|---|
     | esnli | `s1.SPLIT`, `s2.SPLIT`, `labels.SPLIT` | a premise and a hypothesis, two documents; without evidence |
     | cos_e | `cose_SPLIT_*.jsonl` and `SPLIT_rand_split.jsonl` | a question, its choices as the query, and the answer |
 
-    Of e-SNLI without a training set nine tenths of the dev set are for training. Of CoS-E the evidence are the words of
-    the explanation's selected text where the question has them; others are kept without evidence. Its words
-    and signs are apart. Half of its dev set is for testing.
-
-    Args:
-        data: `"esnli"` or `"cos_e"`.
-        source, folder: paths.
-
-    Raises:
-        FileNotFoundError, ValueError: naming file and line.
+    Of e-SNLI without a training set nine tenths of the dev set are for training. Of CoS-E the evidence is the words of
+    the explanation's selected text where the question has them; others are kept without evidence. Its words and signs
+    are apart. Half of its dev set is for testing.
     """
     source = pathlib.Path(source)
     for split, corpus in (_esnli(source) if data == "esnli" else _cos_e(source)).items():
@@ -89,7 +82,7 @@ def _cos_e_split(source, questions, explanations):
 
 
 def _cos_e_row(row, asked):
-    """The annotation of an explanation of a question, and the question's words."""
+    """Makes the annotation of an explanation of a question; returns it with the question's words."""
     name, words = row["id"], _tokens(asked["question"]["stem"])
     selected = _tokens(row["explanation"]["selected"].lower().removeprefix("question: "))
     groups, lower = (), [word.lower() for word in words]
@@ -102,7 +95,7 @@ def _cos_e_row(row, asked):
 
 
 def _tokens(text):
-    """Words and signs.
+    """Splits a text into words and signs.
 
     >>> _tokens("Where's it? (Here.)")
     ["Where's", 'it', '?', '(', 'Here', '.', ')']

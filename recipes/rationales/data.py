@@ -6,27 +6,24 @@ from recipes.rationales.eraser import read_eraser
 
 
 def read_corpora(config):
-    """Reads the three splits: `Corpora`, with the test set `"test"`.
-
-    Raises:
-        FileNotFoundError, ValueError: naming file and line.
-    """
-    found = {name: read_split(config, name) for name in ("train", "val", "test")}
+    """Reads the three splits: `Corpora`, with the test set `"test"`."""
+    how = config.eraser, config.split_seed, config.test_examples
+    found = {name: read_split(name, *how) for name in ("train", "val", "test")}
     train = found["train"].sample(config.train_examples, config.split_seed)
     return Corpora(train, found["val"], {"test": found["test"]})
 
 
-def read_split(config, name):
-    """A split, `EraserCorpus`; of "val" and "test" as many examples as the settings say."""
-    corpus = reviews(seed=config.split_seed)[name] if config.data == "embedded" else read_eraser(config.eraser, name)
-    return corpus if name == "train" else corpus.sample(config.test_examples, config.split_seed)
+def read_split(name, folder=None, seed=0, examples=None):
+    """Reads a split of a folder, or of the embedded task, `EraserCorpus`; of "val" and "test" so many examples."""
+    corpus = reviews(seed=seed)[name] if folder is None else read_eraser(folder, name)
+    return corpus if name == "train" else corpus.sample(examples, seed)
 
 
 def document_of(corpus, annotation):
-    """The words of all documents of an annotation, one after the other: list of str."""
+    """Joins the words of all documents of an annotation."""
     return [word for docid in annotation.docids for word in corpus.words(docid)]
 
 
 def query_of(annotation):
-    """The words of its query: list of str."""
+    """Returns the words of an annotation's query."""
     return annotation.query.split()

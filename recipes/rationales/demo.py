@@ -16,20 +16,15 @@ TIMES = "early late twice again slowly today tonight once then later".split()
 
 
 def reviews(train_size=600, validation_size=100, test_size=100, seed=0):
-    """Makes reviews of two to nine sentences, one or two of which say an opinion: the evidence is its adverb and adjective.
+    """Makes the splits "train", "val" and "test" of reviews, `EraserCorpus` with the classes NEG and POS.
 
-    Args:
-        train_size, validation_size, test_size: ints, reviews of the splits.
-        seed: int. Default 0.
-
-    Returns:
-        Dictionary of "train", "val" and "test" to `EraserCorpus` with the classes NEG and POS.
+    A review has two to nine sentences, one or two of which say an opinion: the evidence is its adverb and adjective.
 
     >>> corpus = reviews(4, 2, 2)["train"]
     >>> annotation = corpus.annotations[0]
     >>> annotation.classification, len(annotation.evidences) in (1, 2)
     ('NEG', True)
-    """  # noqa: E501
+    """
     sizes = {"train": train_size, "val": validation_size, "test": test_size}
     return {
         name: _corpus(name, size, np.random.default_rng([seed, place]))
@@ -51,7 +46,7 @@ def _corpus(name, size, rng):
 
 
 def _review(label, rng):
-    """Sentences, lists of words, and the spans of opinions."""
+    """Draws sentences, lists of words, and the spans of opinions."""
     total = int(rng.integers(2, 10))
     opinions = set(rng.permutation(total)[: int(rng.integers(1, 3))].tolist())
     sentences, spans, words = [], [], 0

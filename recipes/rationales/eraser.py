@@ -1,4 +1,4 @@
-"""Documents with the words that people marked as evidence, as the ERASER benchmark keeps them, and files of results."""
+"""Documents with the words that people marked as evidence, in the layout of the ERASER benchmark, and its results."""
 
 import dataclasses
 import json
@@ -34,11 +34,10 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Annotation:
-    """A question about documents, its answer, and the evidence for it.
+    """Question about documents, its answer, and the evidence for it.
 
     Args:
-        annotation_id: str.
-        query: str.
+        annotation_id, query: str.
         classification: str, the answer.
         evidences: tuple of groups, which are tuples of `Evidence`. Each group is enough for the answer.
         docids: tuple of str, names of the documents.
@@ -53,14 +52,7 @@ class Annotation:
     query_type: str | None = None
 
     def spans(self, docid):
-        """The spans of all groups in a document.
-
-        Args:
-            docid: str, its name.
-
-        Returns:
-            Sorted list of `(start, end)` in words, end exclusive.
-        """
+        """Returns the spans of all groups in a document: sorted list of `(start, end)` in words, end exclusive."""
         found = {
             (each.start_token, each.end_token) for group in self.evidences for each in group if each.docid == docid
         }
@@ -69,12 +61,9 @@ class Annotation:
 
 @dataclasses.dataclass(frozen=True)
 class EraserCorpus:
-    """Annotations with their documents.
+    """Annotations, a list, with their documents, a dictionary of name to sentences, which are lists of words.
 
-    Args:
-        annotations: list of `Annotation`.
-        documents: dictionary from the name of a document to its sentences, lists of words.
-        name: str, for messages.
+    `name` is for messages.
     """
 
     annotations: list
@@ -85,41 +74,18 @@ class EraserCorpus:
         return len(self.annotations)
 
     def words(self, docid):
-        """The words of all sentences of a document.
-
-        Args:
-            docid: str, its name.
-
-        Returns:
-            List of str.
-        """
+        """Returns the words of all sentences of a document."""
         return [word for sentence in self.documents[docid] for word in sentence]
 
     def truth(self, annotation, docid):
-        """Which words of a document are evidence, those of all groups together.
-
-        Args:
-            annotation: `Annotation`.
-            docid: str, the name of the document.
-
-        Returns:
-            Booleans `(n,)`, one a word.
-        """
+        """Marks the words of a document that are evidence, those of all groups together: booleans `(n,)`."""
         marked = np.zeros(sum(map(len, self.documents[docid])), bool)
         for start, end in annotation.spans(docid):
             marked[start:end] = True
         return marked
 
     def sample(self, number, seed=0):
-        """At most so many annotations, chosen at random, in their order.
-
-        Args:
-            number: int, or `None` for all.
-            seed: int.
-
-        Returns:
-            `EraserCorpus`.
-        """
+        """Draws at most so many annotations (`None`: all), in their order."""
         if number is None or number >= len(self):
             return self
         chosen = sorted(np.random.default_rng(seed).permutation(len(self))[:number])
@@ -127,14 +93,14 @@ class EraserCorpus:
 
     @property
     def rationale_share(self):
-        """float, the mean share of a document's words that is evidence, of documents with evidence."""
+        """Mean share of a document's words that is evidence, of documents with evidence."""
         marks = [self.truth(each, docid) for each in self.annotations for docid in each.docids]
         shares = [marked.mean() for marked in marks if marked.any()]
         return float(np.mean(shares)) if shares else 0.0
 
 
 def read_eraser(folder, split):
-    """Reads a split of a data set as ERASER has it.
+    """Reads a split, by its name, of a data set in the layout of ERASER: `EraserCorpus`.
 
     A folder has `train.jsonl`, `val.jsonl` and `test.jsonl`, and its documents: in the folder `docs`, in `docs.tar.gz`,
     which is that folder packed, or in `docs.jsonl`. A document is a sentence a line, with words between spaces. Of
@@ -146,13 +112,6 @@ def read_eraser(folder, split):
     document that has the annotation's own name.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models".
-
-    Args:
-        folder: str or path.
-        split: str, name of the file without its ending.
-
-    Returns:
-        `EraserCorpus`.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -179,13 +138,7 @@ def read_eraser(folder, split):
 def write_eraser(corpus, folder, split):
     """Writes a split as `read_eraser` reads it: `docs.jsonl`, to which other splits may be added, and `SPLIT.jsonl`.
 
-    Args:
-        corpus: `EraserCorpus`.
-        folder: str or path.
-        split: str.
-
-    Raises:
-        ValueError: if a word has white space, or the folder has another document of the same name.
+    A word with white space, or another document of the same name in the folder, is an error.
     """
     folder = pathlib.Path(folder)
     texts = {}
@@ -229,18 +182,7 @@ def write_rationales(path, results):
 
 
 def read_rationales(path):
-    """Reads results that `write_rationales`, or another program, wrote.
-
-    Args:
-        path: str or path, a file with a JSON object on each line.
-
-    Returns:
-        List of dictionaries.
-
-    Raises:
-        FileNotFoundError: if the file is missing.
-        ValueError: naming file and line.
-    """
+    """Reads results, a JSON object a line, that `write_rationales` or another program wrote: list of dictionaries."""
     rows = []
     for place, row in read_json_lines(path):
         _check_fields(place, row, {"annotation_id": str, "rationales": list})
@@ -260,7 +202,7 @@ def _check_fields(place, row, kinds):
 
 
 def _annotation(place, row):
-    """The `Annotation` of an object, with the documents that it names itself."""
+    """Makes the `Annotation` of an object, with the documents that it names itself."""
     _check_fields(place, row, dict(annotation_id=str, query=str, classification=str, evidences=list))
     groups = tuple(_group(place, group) for group in row["evidences"])
     own = {name: row[name] for name in ("annotation_id", "query", "classification")}
@@ -273,7 +215,7 @@ def _annotation(place, row):
 
 
 def _group(place, group):
-    """The `Evidence` of a group, which is a list of objects."""
+    """Makes the `Evidence` of a group, which is a list of objects."""
     if not isinstance(group, list) or not all(isinstance(each, dict) for each in group):
         raise ValueError(f"{place} must have groups of 'evidences', lists of objects. Received: {reprlib.repr(group)}")
     kinds = dict(docid=str, start_token=int, end_token=int, start_sentence=int, end_sentence=int, text=str)
@@ -284,7 +226,7 @@ def _group(place, group):
 
 
 def _candidates(annotation):
-    """Names of documents that may be the annotation's."""
+    """Returns the names of documents that may be the annotation's."""
     return [*annotation.docids, *_of_evidence(annotation), annotation.annotation_id]
 
 
@@ -293,7 +235,7 @@ def _of_evidence(annotation):
 
 
 def _with_documents(place, annotation, documents):
-    """The annotation with the names of its documents, checked."""
+    """Adds to the annotation the names of its documents, checked."""
     docids = [*annotation.docids] or _of_evidence(annotation) or [annotation.annotation_id]
     for docid in {*docids, *_of_evidence(annotation)}:
         if docid not in documents:
@@ -310,7 +252,7 @@ def _with_documents(place, annotation, documents):
 
 
 def _read_documents(folder, wanted):
-    """Those of the wanted documents that are there: dictionary of lists of sentences."""
+    """Reads those of the wanted documents that are there: dictionary of lists of sentences."""
     if (folder / LINES).exists():
         found = {}
         for place, row in read_json_lines(folder / LINES):
@@ -338,7 +280,7 @@ def _read_documents(folder, wanted):
 
 
 def _within(folder, name):
-    """The path of a file by a name that somebody else wrote, or `None` if there is none in the folder."""
+    """Returns the path of a file by a name that somebody else wrote, or `None` if there is none in the folder."""
     try:
         path = (folder / name).resolve()
         return path if path.is_relative_to(folder.resolve()) and path.is_file() else None

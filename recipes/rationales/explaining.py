@@ -12,20 +12,15 @@ from recipes.rationales.eraser import Annotation, EraserCorpus
 from recipes.rationales.scoring import Scored
 from recipes.rationales.words import report_cut
 
-SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
+SHARE = 0.1  # of the words: half as many as get a coefficient from LIME
 
 
 def explain(task, options):
-    """Prints a line a document: its words, its class and the scores of each kind. Writes a page of all.
+    """Prints a line for each document: its words, its class and the scores of each kind. Writes a page of all.
 
-    It is `explained/FILE.html` in the folder of the run.
-
-    Args:
-        task: a finished `Rationales`.
-        options: of the command.
+    It is `explained/FILE.html` in the folder of the run. `task` is a finished `Rationales`.
     """
     predictor = task.predictor(task.run.load_model())
-    predictor.config = predictor.config.changed({"quiet": True})  # lines of JSON alone are printed
     pages = []
     for lines in portions(options.file):
         documents, annotations = {}, []
@@ -37,7 +32,7 @@ def explain(task, options):
         if not documents:
             print("\n" * len(lines), end="", flush=True)
             continue
-        scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE)
+        scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE, quiet=True)  # JSON alone is printed
         report_cut(options.file, scored.sizes, list(map(len, scored.documents)), sys.stderr)
         predicted = predictor(scored.documents, scored.queries)
         scores = scored.scores(options.kinds, options)

@@ -1,4 +1,4 @@
-"""Plausibility of rationales: whether scores of words find those that people marked."""
+"""Plausibility of rationales: agreement of scores of words with the words that people marked."""
 
 import math
 
@@ -9,7 +9,7 @@ from headattn_io.optional import optional_import
 
 
 def iou_f1(predicted, truth, threshold=0.5):
-    """F1 of spans of words, where a span counts as found if it overlaps a true one enough.
+    """F1 of spans of words, where a span counts as found if it overlaps a true one enough; 0 if nothing is found.
 
     A predicted span counts if its best intersection over union with a true span of its document reaches the threshold.
     The F1 is that of the mean precision over documents with predictions and the mean recall over documents with true
@@ -21,12 +21,6 @@ def iou_f1(predicted, truth, threshold=0.5):
         predicted, truth: a list for each document of its spans, `(start, end)` in words, end exclusive. Spans that are
             given twice count once.
         threshold: the least intersection over union.
-
-    Returns:
-        Float; 0 if nothing is found.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> round(iou_f1([[(0, 4), (8, 9)], [(2, 4)]], [[(0, 5)], [(2, 4)]]), 4)
     0.8571
@@ -43,20 +37,9 @@ def iou_f1(predicted, truth, threshold=0.5):
 
 
 def token_f1(predicted, truth):
-    """Mean over documents of the F1 of the words in their spans.
+    """Returns the mean over documents of the F1 of the words in their spans, which are as of `iou_f1`.
 
     Documents with neither true nor predicted spans do not count.
-
-    Source: as of `iou_f1`.
-
-    Args:
-        predicted, truth: a list for each document of its spans, `(start, end)` in words, end exclusive.
-
-    Returns:
-        Float from 0 to 1.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> round(token_f1([[(0, 4)], [(2, 4)], []], [[(0, 5)], [(0, 2)], []]), 4)
     0.4444
@@ -71,7 +54,7 @@ def token_f1(predicted, truth):
 
 
 def rationale_auprc(scores, truth):
-    """Mean over documents of the area under the precision-recall curve, by trapezoids.
+    """Returns the mean over documents of the area under the precision-recall curve, by trapezoids.
 
     Trapezoids reward ties: constant scores give half of 1 plus the share of true words, far above random ones. Compare
     with `degenerate_baselines`, and with `rationale_average_precision`, which does not reward them.
@@ -82,12 +65,6 @@ def rationale_auprc(scores, truth):
         scores: a list for each document of a number for each word.
         truth: a list for each document of a boolean for each word, `True` in a rationale.
 
-    Returns:
-        Float from 0 to 1.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> rationale_auprc([[0.9, 0.2, 0.8], [1, 1, 1, 1]], [[True, False, True], [True, False, False, False]])
     0.8125
     """
@@ -95,20 +72,10 @@ def rationale_auprc(scores, truth):
 
 
 def rationale_average_precision(scores, truth):
-    """Mean over documents of the average precision, the area under the precision-recall curve by steps.
+    """Returns the mean over documents of the average precision, the area under the precision-recall curve by steps.
 
-    Documents without a true word, or without another, do not count.
-
-    Source: as of `iou_f1`.
-
-    Args:
-        scores, truth: as of `rationale_auprc`.
-
-    Returns:
-        Float from 0 to 1; NaN if no document counts.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+    Documents without a true word, or without another, do not count; NaN if none does. Arguments and source are as of
+    `rationale_auprc`.
 
     >>> rationale_average_precision([[0.9, 0.2, 0.8], [1, 1, 1, 1]], [[True, False, True], [True, False, False, False]])
     0.625
@@ -119,16 +86,10 @@ def rationale_average_precision(scores, truth):
 
 
 def degenerate_baselines(truth, draws=10, seed=0):
-    """Scores of words that know nothing, which measures of scores should be compared with.
+    """Measures of scores that know nothing, to compare others with; `truth` is as of `rationale_auprc`.
 
-    Args:
-        truth: a list for each document of a boolean for each word, `True` in a rationale.
-        draws: int, of random scores, whose mean is given.
-        seed: int, of random scores.
-
-    Returns:
-        Dictionary of `"constant"`, `"random"` and `"position"`, where later words score higher, to a dictionary of
-        `"auprc"` and `"average_precision"`.
+    Returns a dictionary of `"constant"`, `"random"` (the mean of so many draws) and `"position"`, where later words
+    score higher, to a dictionary of `"auprc"` and `"average_precision"`.
 
     >>> baselines = degenerate_baselines([[True, False, False, False, False]] * 100)
     >>> {name: round(values["auprc"], 2) for name, values in baselines.items()}
@@ -149,13 +110,7 @@ def degenerate_baselines(truth, draws=10, seed=0):
 
 
 def as_spans(words):
-    """Spans of words that follow each other.
-
-    Args:
-        words: a boolean for each word, `(n,)`.
-
-    Returns:
-        List of `(start, end)`, end exclusive.
+    """Spans `(start, end)`, end exclusive, of words that follow each other; takes a boolean for each word.
 
     >>> as_spans([True, True, False, True])
     [(0, 2), (3, 4)]
@@ -165,11 +120,11 @@ def as_spans(words):
 
 
 def _area(scores, truth, trapezoids):
-    """The area under the precision-recall curve of one document."""
+    """Area under the precision-recall curve of one document."""
     metrics = optional_import("sklearn.metrics", "recipes")
     if not truth.any():
         return 0.5 if trapezoids else 0.0
-    scores = np.unique(scores, return_inverse=True)[1]  # infinity is in order, too
+    scores = np.unique(scores, return_inverse=True)[1]  # ranks: also orders infinity
     if not trapezoids:
         return float(metrics.average_precision_score(truth, scores))
     precision, recall, _ = metrics.precision_recall_curve(truth, scores)

@@ -8,11 +8,7 @@ from recipes.engine.encoders import attention_of, read_encoder
 
 
 def make_encoder(config, tokenizer):
-    """A `Bert`, whose random weights are those of `encoder_seed`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
-    """
+    """Makes a `Bert`, whose random weights are those of `encoder_seed`."""
     own = dict(attention=attention_of(config), seed=config.seed)
     keras.utils.set_random_seed(config.encoder_seed)
     if config.checkpoint:
@@ -27,9 +23,9 @@ def make_encoder(config, tokenizer):
     return encoder
 
 
-def make_classifier(config, encoder, num_classes):
-    """A `RationaleClassifier`, built."""
+def make_classifier(encoder, num_classes, arguments, seed):
+    """Makes a `RationaleClassifier` with these `model_arguments`, built."""
     with passing_on("model_arguments"):
-        model = RationaleClassifier(encoder, num_classes, **config.model_arguments, seed=config.seed)
+        model = RationaleClassifier(encoder, num_classes, **arguments, seed=seed)
     model.build()
     return model

@@ -14,16 +14,12 @@ LENGTHS = tuple(2**power for power in range(4, 16))
 class Predictor:
     """Probabilities of documents, which are lists of words, with queries; and scores of their words.
 
-    Args:
-        model: `RationaleClassifier`.
-        pieces: `WordPieces`.
-        config: `RationalesConfig`.
+    It takes a `RationaleClassifier` and `WordPieces`.
     """
 
-    def __init__(self, model, pieces, config):
+    def __init__(self, model, pieces):
         self.model = model
         self.pieces = pieces
-        self.config = config
         self.states = WordStates(model, mixed=True)
         spec = {"states": tf.TensorSpec((None, 1, None, model.encoder.hidden_dim), tf.float32)}
         spec["mask"] = tf.TensorSpec((None, 1, None), tf.bool)
@@ -32,12 +28,7 @@ class Predictor:
         self.maps = tf.function(self._maps, [tf.TensorSpec((None, None), tf.int32)], autograph=False)
 
     def __call__(self, documents, queries, progress=None):
-        """Probabilities `(B, C)`.
-
-        Args:
-            documents, queries: lists of lists of words.
-            progress: function of how many are done.
-        """
+        """Probabilities `(B, C)` of lists of words; `progress` is called with the number of documents done."""
         found = [None] * len(documents)
         for members, _, inputs in self._parts(documents, queries, progress):
             for place, row in zip(members, self.classify(inputs).numpy(), strict=True):
@@ -45,7 +36,9 @@ class Predictor:
         return np.stack(found)
 
     def scores(self, documents, queries, progress=None):
-        """Scores of words, by what the model computes. They sum to 1; those of words that were cut off are 0.
+        """Returns scores of words, by what the model computes: dictionary of lists of arrays `(n,)`, one a document.
+
+        They sum to 1; those of words that were cut off are 0.
 
         | | |
         |---|---|
@@ -56,12 +49,6 @@ class Predictor:
 
         Of the last two a word has the sum over its pieces in the window where it counts, times the tokens of that
         window.
-
-        Args:
-            documents, queries, progress: as of a call.
-
-        Returns:
-            Dictionary of these names to a list of float64 arrays `(n,)`, one a document.
         """
         names = "attention", "gradient", "cls", "received"
         found = {name: [None] * len(documents) for name in names}
@@ -130,7 +117,7 @@ class Predictor:
 
 
 def _ends(sequence):
-    """Where the pieces of each word end in its window."""
+    """Returns the places where the pieces of each word end in its window."""
     ends = np.empty(len(sequence), int)
     for place, (window, offset) in enumerate(zip(sequence.window_of, sequence.offset_of, strict=True)):
         last = len(sequence.windows[window]) - 1

@@ -12,10 +12,7 @@ MOST_SHOWN = 40  # words of a document
 def show_samples(task, predictor, corpus):
     """Prints documents with those words in brackets that the pooling attends to most, as many as people mark.
 
-    Args:
-        task: `Rationales` with its data.
-        predictor: its `Predictor`.
-        corpus: `EraserCorpus`.
+    `task` is `Rationales` with its data, `predictor` its `Predictor`, `corpus` an `EraserCorpus`.
     """
     number, seed = task.config.samples, task.config.seed
     if not number:
@@ -34,7 +31,9 @@ def show_samples(task, predictor, corpus):
 
 
 def marked_text(words, scores, share, most=MOST_SHOWN):
-    """Words as a text, those with the highest scores in brackets; of many words the `most` that have most together.
+    """Joins words to a text, those with the highest scores in brackets.
+
+    Of many words the `most` neighbours that have most together are shown.
 
     >>> marked_text("the plot is truly great .".split(), [0, 0.1, 0, 0.3, 0.6, 0], 0.3)
     'the plot is [truly great] .'

@@ -1,4 +1,4 @@
-"""How well scores of words find the evidence that people marked, and how much the model needs the words."""
+"""Agreement of scores of words with the evidence that people marked, and the model's need of the words."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from keras_headattn.analysis import aopc, lime, random_scores, remove_words, top
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import mean_text, table
-from recipes.rationales.data import document_of, query_of, read_split
+from recipes.rationales.data import document_of, query_of
 from recipes.rationales.eraser import write_rationales
 from recipes.rationales.metrics import (
     as_spans,
@@ -24,7 +24,7 @@ from recipes.rationales.metrics import (
 from recipes.rationales.task import labels_of, performance
 from recipes.rationales.words import report_cut
 
-SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words, as the scorer of ERASER removes them
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words that are removed, as in the scorer of ERASER
 COLUMNS = {
     "f1_macro": "Perf",
     "iou_f1": "IOU F1",
@@ -39,30 +39,31 @@ COLUMNS = {
 
 
 class Scored:
-    """A corpus as a model reads it, with the scores of its words.
+    """Corpus as a model reads it, with the scores of its words.
 
     Args:
         predictor: `Predictor`.
         corpus: `EraserCorpus`.
         share: float, share of the words that are a hard rationale.
+        quiet: True to show no progress.
     """
 
-    def __init__(self, predictor, corpus, share):
-        self.predictor = predictor
+    def __init__(self, predictor, corpus, share, quiet=False):
+        self.predictor, self.quiet = predictor, quiet
         self.corpus = corpus
         self.share = share
         whole = [document_of(corpus, each) for each in corpus.annotations]
         self.queries = [query_of(each) for each in corpus.annotations]
         predictor.pieces.learn([*whole, *self.queries])
         pairs = zip(whole, self.queries, strict=True)
-        # Of words that are not read, none comes in where another is removed.
+        # Words that are not read must not move up when others are removed.
         self.documents = [words[: predictor.pieces(words, query).num_words] for words, query in pairs]
         self.sizes = [len(words) for words in whole]
 
     def scores(self, kinds, options):
-        """Scores of the words that are read: dictionary of kinds to a list of arrays."""
+        """Returns the scores of the words that are read: dictionary of kinds to a list of arrays."""
         found = {}
-        number, quiet = len(self.documents), self.predictor.config.quiet
+        number, quiet = len(self.documents), self.quiet
         inside = [kind for kind in kinds if kind not in ("lime", "random")]
         if inside:
             progress = progress_bar(f"Scores of words: {', '.join(inside)}", number, quiet)
@@ -76,7 +77,7 @@ class Scored:
         return {kind: found[kind] for kind in kinds}
 
     def _lime(self, options, progress):
-        """Coefficients above 0 of twice as many words as a rationale has. They sum to 1."""
+        """Coefficients above 0 of twice as many words as a rationale has, which sum to 1."""
         scores = []
         for number, (words, query) in enumerate(zip(self.documents, self.queries, strict=True)):
             if words:
@@ -101,7 +102,7 @@ class Scored:
         return pairs
 
     def plausibility(self, scores):
-        """Measures against what people marked: dictionary; empty where they marked nothing."""
+        """Measures against human evidence: dictionary; empty where nobody marked words."""
         pairs = [pair for pair in self.by_document(scores) if len(pair[0])]
         if not any(truth.any() for _, truth in pairs):
             return {}
@@ -117,9 +118,9 @@ class Scored:
         }
 
     def faithfulness(self, scores, kind):
-        """Measures of what the model needs, and the three probabilities that they are made of; `kind` is printed."""
+        """Measures of the model's need of words, and the three probabilities they are made of; `kind` is printed."""
         shares = [*SHARES, self.share]
-        progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.predictor.config.quiet)
+        progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.quiet)
         full, without, only = remove_words(
             self.predictor, self.documents, scores, self.queries, shares, keep_second=True, progress=progress
         )
@@ -130,7 +131,7 @@ class Scored:
         return found, (full, without, only)
 
     def results(self, scores, predicted, classes, parts=None):
-        """Lines of results, as `write_rationales` takes them."""
+        """Returns the lines of results, as `write_rationales` takes them."""
         pairs, lines = iter(self.by_document(scores)), []
         for place, annotation in enumerate(self.corpus.annotations):
             line = {"annotation_id": annotation.annotation_id, "rationales": []}
@@ -149,7 +150,7 @@ class Scored:
 
 
 def _removed(classes, place, without, only):
-    """The fields of a line that are about removed words; the last share is that of a rationale."""
+    """Returns the fields of a line that are about removed words; the last share is that of a rationale."""
     names = "comprehensiveness_classification_scores", "sufficiency_classification_scores"
     both = [[_named(classes, part[place]) for part in parts] for parts in (without, only)]
     steps = [
@@ -166,15 +167,16 @@ def _named(classes, row):
 def score_run(task, options):
     """Scores the words of the test set, writes results, and returns measures by kind.
 
-    `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl` has
-    those, with the fields about removed words.
-    """  # noqa: E501
-    corpus, classes = read_split(task.config, "test"), task.classes
+    `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl`
+    has those, with the fields about removed words.
+    """
+    corpus, classes = task.read_split("test"), task.classes
     predictor = task.predictor(task.run.load_model())
-    share = read_split(task.config, "train").rationale_share or 0.2
-    whole, part = (Scored(predictor, each, share) for each in (corpus, corpus.sample(options.documents)))
+    share = task.read_split("train").rationale_share or 0.2
+    quiet = task.config.quiet
+    whole, part = (Scored(predictor, each, share, quiet) for each in (corpus, corpus.sample(options.documents)))
     report_cut("test", whole.sizes, list(map(len, whole.documents)))
-    predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), task.config.quiet))
+    predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), quiet))
     perf = performance(labels_of(corpus, classes), predicted)
     is_part = len(part.corpus) < len(corpus)
     scores = whole.scores([kind for kind in options.kinds if not (is_part and kind == "lime")], options)
@@ -200,13 +202,13 @@ def score_run(task, options):
 
 
 def _baselines(scored):
-    """Measures of scores that know nothing; empty where nobody marked words."""
+    """Random baselines; empty without annotations."""
     truth = [truth for _, truth in scored.by_document([[] for _ in scored.documents]) if len(truth)]
     return degenerate_baselines(truth) if any(each.any() for each in truth) else {}
 
 
 def score_runs(recipe, options):
-    """Scores runs, and prints one table of them all: means and deviations over the seeds of a folder."""
+    """Scores runs, and prints one table of all: means and deviations over the seeds of a folder."""
     found = {}
     for title, folders in by_title(options.folders, folders_of_seeds).items():
         if not folders:
@@ -222,11 +224,7 @@ def score_runs(recipe, options):
 
 
 def markdown(found):
-    """One table of all runs: str.
-
-    Args:
-        found: dictionary from title to a list of what `score_run` returns, one a seed.
-    """
+    """One table of all runs: from title to a list of what `score_run` returns, one a seed."""
     rows = []
     for title, records in found.items():
         for kind in records[0]["scores"]:

@@ -51,7 +51,7 @@ class Model:
     encoder_seed: int = option(
         0, "of what the encoder has beyond the checkpoint, such as a convolution; the same for all --seeds", at_least=0
     )
-    # `trainable_layers` are the encoder's last blocks that are trained; 0, the default: it is frozen
+    # `trainable_layers`: number of last blocks of the encoder that are trained; 0, the default: it is frozen
     model_arguments: dict = model_arguments("RationaleClassifier", "RationaleReader")
 
 

@@ -17,12 +17,7 @@ TOGETHER = 32  # sequences
 
 
 class WordStates:
-    """States of the words of sequences: after each layer, or mixed.
-
-    Args:
-        model: `RationaleClassifier`.
-        mixed: bool, whether the layers are mixed, as the model does.
-    """
+    """States of the words of sequences by a `RationaleClassifier`: after each layer, or mixed as the model does."""
 
     def __init__(self, model, mixed=False):
         self.pad_id = model.encoder.pad_id
@@ -34,7 +29,7 @@ class WordStates:
         self.call = tf.function(call, [tf.TensorSpec((None, None), tf.int32)], autograph=False)
 
     def __call__(self, sequences):
-        """List of float32 arrays `(n, L, D)`, or `(n, D)` of mixed layers."""
+        """Computes float32 arrays `(n, L, D)`, or `(n, D)` of mixed layers."""
         windows = [window for sequence in sequences for window in sequence.windows]
         found = [None] * len(windows)
         for members, ids in batches_of(windows, self.pad_id):
@@ -62,13 +57,8 @@ def batches_of(windows, pad_id):
 class KeptStates:
     """States of a frozen encoder after each layer, in float16, a file a sequence. What is missing is encoded.
 
-    Args:
-        folder: path.
-        made_of: dictionary of JSON values that the states depend on, besides the pieces of a sequence.
-        make_states: function of no arguments that returns `WordStates`.
-
-    Raises:
-        ValueError: for a folder of other states.
+    `made_of` are JSON values that the states depend on, besides the pieces of a sequence: a folder of others is a
+    `ValueError`. `make_states` returns `WordStates`.
     """
 
     def __init__(self, folder, made_of, make_states):
@@ -91,9 +81,7 @@ class KeptStates:
     def keep(self, sequences, progress=None):
         """Encodes those sequences that are not there.
 
-        Args:
-            sequences: list of `Sequence`.
-            progress: function that makes, of a number, one that is told how many are done.
+        `progress` makes, of their number, a function of how many are done.
         """
         missing = [each for each in sequences if not self._path(each).exists()]
         if not missing:
@@ -109,7 +97,7 @@ class KeptStates:
             report(begin + len(part))
 
     def __getitem__(self, sequence):
-        """float16 `(n, L, D)`."""
+        """Loads float16 `(n, L, D)`."""
         return np.load(self._path(sequence))
 
     def _path(self, sequence):

@@ -1,4 +1,4 @@
-"""Training a classifier of documents whose words have scores."""
+"""Training of a classifier of documents whose words have scores."""
 
 import dataclasses
 import json
@@ -6,14 +6,13 @@ import pathlib
 
 import keras
 import numpy as np
-from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import checksum, read_json, read_lines, write_atomically
+from headattn_io.files import checksum, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
-from keras_headattn.models import BERT_SIZES, Bert
+from keras_headattn.models import Bert
 from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
-from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
@@ -29,21 +28,17 @@ from recipes.rationales.words import WordPieces, report_cut
 
 
 class Rationales(Task):
-    """An encoder, what reads its states, the classes, and the word pieces."""
+    """Encoder, what reads its states, the classes, and the word pieces."""
 
     def check(self):
-        config = self.config
-        if not config.checkpoint and config.size not in BERT_SIZES:
-            raise ValueError(
-                f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
-            )
-        check_attention(config)
-        if config.checkpoint:
-            check_readable_checkpoint(config.checkpoint)
+        check_encoder(self.config)
 
     def try_model(self):
         if self.config.size:
-            make_classifier(self.config, Bert.from_size(self.config.size, vocabulary_size=8, pooler=False), 2)
+            self._make_classifier(Bert.from_size(self.config.size, vocabulary_size=8, pooler=False), 2)
+
+    def _make_classifier(self, encoder, num_classes):
+        return make_classifier(encoder, num_classes, self.config.model_arguments, self.config.seed)
 
     def load(self):
         self.data = self.corpora or read_corpora(self.config)
@@ -59,10 +54,7 @@ class Rationales(Task):
             classes = sorted({each.classification for each in self.data.train.annotations})
             self.run.keep("labels.txt", "".join(f"{name}\n" for name in classes))
         self.classes = list(read_lines(self.run.folder / "labels.txt"))
-        path = self.run.folder / "tokenizer.json"
-        if not path.exists():
-            write_atomically(path, json.dumps(serialize_keras_object(self._new_tokenizer())).encode())
-        self.tokenizer = deserialize_keras_object(read_json(path))
+        self.tokenizer = kept_tokenizer(self.run.folder / "tokenizer.json", self._new_tokenizer)
         self.pieces = WordPieces(self.tokenizer, self.config.window, self.config.max_windows)
 
     def _new_tokenizer(self):
@@ -74,7 +66,7 @@ class Rationales(Task):
         return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
 
     def sequences(self, corpus):
-        """A `Sequence` for each annotation of a corpus."""
+        """Makes a `Sequence` of each annotation of a corpus."""
         documents = [(document_of(corpus, each), query_of(each)) for each in corpus.annotations]
         self.pieces.learn([words for pair in documents for words in pair])
         return [self.pieces(*pair) for pair in documents]
@@ -104,7 +96,7 @@ class Rationales(Task):
         return progress_bar(f"Encoding {number:,} documents, which are kept in float16", number, self.config.quiet)
 
     def kept_states(self, encoder):
-        """The `KeptStates` of the frozen encoder."""
+        """Returns the `KeptStates` of the frozen encoder."""
         config = self.config
         names = ("size", "attention", "attention_arguments", "num_heads", "encoder_seed")
         made_of = json.loads(json.dumps({name: getattr(config, name) for name in names}))
@@ -113,13 +105,13 @@ class Rationales(Task):
             made_of["vocabulary"] = checksum(self.run.folder / "tokenizer.json")
 
         def make_states():
-            return WordStates(make_classifier(config, encoder, len(self.classes)))
+            return WordStates(self._make_classifier(encoder, len(self.classes)))
 
         return KeptStates(config.states_folder, made_of, make_states)
 
     def make_model(self):
-        keras.utils.set_random_seed(self.config.seed)  # whether states were there or not
-        return make_classifier(self.config, self.encoder, len(self.classes))
+        keras.utils.set_random_seed(self.config.seed)  # with or without states on the disk
+        return self._make_classifier(self.encoder, len(self.classes))
 
     def make_trainer(self, model):
         inputs, _, _ = self.batches[0]
@@ -140,7 +132,7 @@ class Rationales(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def uses_xla(self):
-        return False  # XLA has none of the kernels that cuDNN has for an LSTM, and compiles it slowly for a CPU
+        return False  # XLA lacks cuDNN's LSTM kernels, and compiles an LSTM slowly for a CPU
 
     def describe(self):
         source = self.config.checkpoint or self.config.size
@@ -151,11 +143,15 @@ class Rationales(Task):
         return lambda: batches.num_examples, "documents_per_second"
 
     def load_tests(self, files=None):
-        return self.name_results({"test": read_split(self.config, "test")}, ("eraser", "test_examples"))
+        return self.name_results({"test": self.read_split("test")}, ("eraser", "test_examples"))
+
+    def read_split(self, name):
+        """Reads a split of the settings."""
+        return read_split(name, self.config.eraser, self.config.split_seed, self.config.test_examples)
 
     def predictor(self, model):
         """`Predictor` of a finished model."""
-        return Predictor(model, self.pieces, self.config)
+        return Predictor(model, self.pieces)
 
     def evaluate(self, model, tests):
         predictor = self.predictor(model)
@@ -185,17 +181,13 @@ class Rationales(Task):
 
 
 def only_read(corpus):
-    """A corpus without the documents that none of its annotations names."""
+    """Leaves out documents that no annotation names."""
     names = sorted({docid for each in corpus.annotations for docid in each.docids})
     return dataclasses.replace(corpus, documents={name: corpus.documents[name] for name in names})
 
 
 def labels_of(corpus, classes):
-    """The numbers of the classes of all annotations: list of int.
-
-    Raises:
-        ValueError: for a class that the training set has not.
-    """
+    """Numbers the classes of all annotations; one that the training set has not is a `ValueError`."""
     unknown = sorted({each.classification for each in corpus.annotations} - set(classes))
     if unknown:
         raise ValueError(f"{corpus.name}: the classes of the training set are {classes}. Received: {unknown[0]!r}")
@@ -203,7 +195,7 @@ def labels_of(corpus, classes):
 
 
 def performance(labels, predicted):
-    """Accuracy and mean F1 of the classes that occur: dictionary.
+    """Measures accuracy and the mean F1 of the classes that occur.
 
     >>> performance([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     {'accuracy': 0.6666666666666666, 'f1_macro': 0.6666666666666666}
@@ -217,14 +209,14 @@ def performance(labels, predicted):
 
 
 def _free(array):
-    """The shape of an array after its first two axes, of which those of words and windows are free."""
+    """Returns the shape of an array after its first two axes; those of words and windows are free."""
     if array.ndim == 5:  # states
         return (None, *array.shape[3:])
     return (None,) * (array.ndim - 2)
 
 
 def _checksum_of(checkpoint):
-    """A checksum of the largest file of a checkpoint, its weights; `None` for none."""
+    """Returns the checksum of the largest file of a checkpoint, its weights; `None` for none."""
     if checkpoint is None:
         return None
     files = [path for path in pathlib.Path(checkpoint).iterdir() if path.is_file()]

@@ -10,7 +10,7 @@ from keras_headattn.text import BytePairTokenizer
 
 @dataclasses.dataclass(frozen=True)
 class Sequence:
-    """A document with its query: its windows, and where its words are in them.
+    """Document with its query, in windows.
 
     Args:
         windows: list of int32 arrays, each at most as long as a window.
@@ -39,14 +39,10 @@ def report_cut(name, sizes, read, file=None):
 
 
 class WordPieces:
-    """Makes `Sequence` of words.
+    """Maker of `Sequence` of words, by a tokenizer of BERT, ELECTRA or RoBERTa.
 
-    A word is in several windows where they overlap. It counts in that in whose middle it is nearest.
-
-    Args:
-        tokenizer: of BERT, ELECTRA or RoBERTa.
-        window: int, pieces of a window, special ones included.
-        max_windows: int, or `None` for any number.
+    A window has `window` pieces, special ones included, and a document at most `max_windows`. A word is in several
+    windows where they overlap. It counts in that in whose middle it is nearest.
 
     >>> from keras_headattn.text import WordPieceTokenizer
     >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "##b", "c"])

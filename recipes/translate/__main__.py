@@ -25,7 +25,7 @@ import sys
 
 from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_unused
+from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.translate.settings import DECODING, TranslateConfig
 
 
@@ -78,10 +78,11 @@ def _prepare(options):
     quiet_tensorflow()
     from recipes.translate.corpora import load_corpora
     from recipes.translate.prepare import prepare
-    from recipes.translate.text import check_text
+    from recipes.translate.text import check_moses
 
-    check_text(config)
-    load_corpora(config)  # what training will need besides is asked for now, rather than hours later
+    if config.moses:
+        check_moses(config.languages)
+    load_corpora(config)  # reports now, not hours later, what training needs besides
     prepare(config, repair=True)
 
 
@@ -94,7 +95,7 @@ def _import(options):
     given = given_settings(options, RECIPE.names())
     config = TranslateConfig(attention="multi_head").changed(given)
     config = config.changed({"pretrained": options.checkpoint})
-    refuse_unused(config, given)
+    config.refuse_unused(given)
     quiet_tensorflow()
     task = RECIPE.make_task(config)
     task.run.check(config)

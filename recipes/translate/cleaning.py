@@ -1,4 +1,4 @@
-"""Leaves sentence pairs out of training data, and says which and why."""
+"""Cleaning of training data, with a report of what was left out and why."""
 
 import collections
 import re
@@ -12,13 +12,7 @@ CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0002000
 
 
 def count_words(sentence):
-    """Number of words of a sentence, split at white space. Each kana and Chinese character is a word of its own.
-
-    Args:
-        sentence: str.
-
-    Returns:
-        int.
+    """Counts the words of a sentence, split at white space; each kana and Chinese character is a word.
 
     >>> count_words("two cats"), count_words("两只 cats")
     (2, 3)
@@ -32,8 +26,7 @@ class CleaningReport:
 
     Args:
         name: str, the corpus.
-        total: int, pairs before.
-        dropped: int, pairs left out.
+        total, dropped: ints, pairs before, and pairs left out.
         counts: dict of str to int, pairs dropped for each of `REASONS`: an empty source, an empty target (a pair
             empty on both sides counts for both), a side longer than `max_length`, sides that differ in length by
             more than `max_ratio`.
@@ -48,11 +41,7 @@ class CleaningReport:
     first: dict = field(default_factory=lambda: {reason: [] for reason in REASONS})
 
     def drop(self, reasons):
-        """Notes that pair number `total` is left out.
-
-        Args:
-            reasons: list of str, some of `REASONS`.
-        """
+        """Notes the reasons, some of `REASONS`, to leave out pair number `total`."""
         self.dropped += 1
         for reason in reasons:
             self.counts[reason] += 1
@@ -69,10 +58,10 @@ class CleaningReport:
 
 
 def clean(corpus, max_length=80, max_ratio=None, count=count_words):
-    """Drops pairs with an empty, too long or suspiciously unequal side.
+    """Drops pairs with an empty, too long or suspiciously unequal side; returns the others, and a `CleaningReport`.
 
-    For training data. The interacting-head paper (sec. 4.1) discards pairs longer than 80 tokens for IWSLT16
-    German-English and WMT17 English-Czech, and 100 for WMT17 English-German.
+    The interacting-head paper (sec. 4.1) discards pairs longer than 80 tokens for IWSLT16 German-English and WMT17
+    English-Czech, and 100 for WMT17 English-German. Nothing left is a `ValueError`.
 
     Args:
         corpus: `ParallelCorpus`.
@@ -80,12 +69,6 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
         max_ratio: float, at least 1, how many times as long one side may be as the other, or `None` for any.
             Default `None`, as in the paper.
         count: callable str -> int, the number of tokens of a sentence. Default `count_words`.
-
-    Returns:
-        Tuple (`ParallelCorpus`, `CleaningReport`).
-
-    Raises:
-        ValueError: if nothing is left.
 
     >>> corpus, report = clean(ParallelCorpus(["a b c", "", "d"], ["e", "f", "g"], "demo"), max_length=2)
     >>> corpus.source
@@ -107,13 +90,7 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
 
 
 def empty_pairs(corpus):
-    """Which pairs have an empty side, for data that is not cleaned.
-
-    Args:
-        corpus: `ParallelCorpus`.
-
-    Returns:
-        str, a line of text; empty if no pair has.
+    """Describes pairs with an empty side in a line, for data that is not cleaned; `""` if there are none.
 
     >>> empty_pairs(ParallelCorpus(["a", "", "b"], ["c", "d", ""], "demo"))
     'demo: 2 pairs with an empty side are kept (pair 2, 3)'
@@ -127,16 +104,7 @@ def empty_pairs(corpus):
 
 
 def clean_pairs(pairs, report, max_length=80, max_ratio=None, count=count_words):
-    """Cleans as `clean` does, pair by pair: nothing is held in memory.
-
-    Args:
-        pairs: iterable of (source, target), such as a `ParallelCorpus`.
-        report: `CleaningReport`, which counts what goes by. Several calls may go on with one.
-        max_length, max_ratio, count: as `clean` takes them.
-
-    Yields:
-        Tuples (source, target) of str, those that stay.
-    """
+    """Cleans as `clean` does, pair by pair: nothing is held in memory. Several calls may share a report."""
     for source, target in pairs:
         report.total += 1
         shorter, longer = sorted((count(source), count(target)))

@@ -1,22 +1,18 @@
-"""The corpora a configuration names, cleaned."""
+"""Corpora that a configuration names, cleaned."""
 
 import functools
 import pathlib
 
 from headattn_io.parallel import ParallelCorpus, read_pairs, read_text
-from recipes.engine.task import Corpora, named_sets
+from recipes.engine.task import Corpora
 from recipes.translate.cleaning import clean, empty_pairs
 from recipes.translate.iwslt import iwslt_files, read_iwslt
-from recipes.translate.settings import split_tests
+from recipes.translate.settings import files_of_tests
 from recipes.translate.tfds import read_tfds
 
 
 def load_corpora(config):
-    """Reads, checks and cleans what `config` names. Prints what was dropped.
-
-    Returns:
-        `Corpora`.
-    """
+    """Reads, checks and cleans the corpora that `config` names: `Corpora`. Prints what was dropped."""
     train = None
     if not config.records:
         train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
@@ -27,11 +23,7 @@ def load_corpora(config):
 
 
 def check_sizes(corpora):
-    """Prints which pairs of validation and test sets, which stay whole, have an empty side.
-
-    Raises:
-        ValueError: for a set without pairs.
-    """
+    """Prints which pairs of validation and test sets, which stay whole, have an empty side; empty sets are errors."""
     for corpus in corpora:
         if not len(corpus):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
@@ -40,57 +32,37 @@ def check_sizes(corpora):
 
 
 def stream_training(config):
-    """The training corpus before cleaning, read anew whenever it is gone through where its size may need that.
-
-    Returns:
-        `ParallelCorpus`.
-    """
+    """Returns the training corpus before cleaning, which is read anew each time if its size may need that."""
     if config.data == "train":
-        return read_files(config, config.train, stream=True)
+        return read_files(config.train, config.columns, config.max_sentences, stream=True)
     if config.data == "tfds":
-        languages = config.source_language, config.target_language
-        return read_tfds(config.tfds, config.splits["train"], *languages, config.max_sentences, stream=True)
+        return read_tfds(config.tfds, config.splits["train"], *config.languages, config.max_sentences, stream=True)
     return _read(config, "train")
 
 
 def training_files(config):
-    """Paths of the text files of the training corpus; none if it does not come from text files."""
+    """Returns the paths of the text files of the training corpus; none if it does not come from text files."""
     if config.data == "iwslt":
-        languages = config.source_language, config.target_language
-        return [
-            path for split in config.splits["train"].split("+") for path in iwslt_files(config.iwslt, *languages, split)
-        ]
+        splits = config.splits["train"].split("+")
+        return [path for split in splits for path in iwslt_files(config.iwslt, *config.languages, split)]
     return [pathlib.Path(path) for path in config.train]
 
 
 def load_tests(config):
-    """The test sets alone, by name."""
-    return {name: _read(config, "test", name) for name in names_of_tests(config)}
+    """Reads the test sets alone, by name."""
+    return {name: _read(config, "test", name) for name in config.names_of_tests}
 
 
-def names_of_tests(config):
-    """Names of the test sets, which are the names of their folders in `results/`."""
-    if config.data == "embedded":
-        return ["test"]
-    return list(files_of_tests(config.test) if config.data == "train" else config.test_splits)
-
-
-def files_of_tests(files):
-    """The files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
-    return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
-
-
-def read_files(config, files, **options):
-    """The corpus of two files, source and target, or of one with pairs; `options` as of `read_text`."""
+def read_files(files, columns=(1, 2), max_sentences=None, **options):
+    """Reads two files, source and target, or one with pairs; `options` are those of `read_text`."""
     if len(files) == 1:
-        return read_pairs(*files, config.columns, config.max_sentences, **options)
-    return read_text(*files, config.max_sentences, **options)
+        return read_pairs(*files, columns, max_sentences, **options)
+    return read_text(*files, max_sentences, **options)
 
 
 def _read(config, part, name=None):
-    """The part "train" or "validation", or the test set of this name."""
-    languages = config.source_language, config.target_language
-    split = name or config.splits[part]
+    """Reads the part "train" or "validation", or the test set of this name."""
+    languages, split = config.languages, name or config.splits[part]
     if config.data == "embedded":
         corpus = _numbers(*languages)[part]
     elif config.data == "iwslt":
@@ -98,7 +70,8 @@ def _read(config, part, name=None):
     elif config.data == "tfds":
         corpus = read_tfds(config.tfds, split, *languages, config.max_sentences)
     else:
-        corpus = read_files(config, files_of_tests(config.test)[name] if name else getattr(config, part))
+        files = files_of_tests(config.test)[name] if name else getattr(config, part)
+        corpus = read_files(files, config.columns, config.max_sentences)
     end = config.max_sentences
     return ParallelCorpus(corpus.source[:end], corpus.target[:end], corpus.name)
 

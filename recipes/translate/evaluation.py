@@ -8,22 +8,16 @@ from keras_headattn import metrics
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
 from recipes.engine.scored_texts import score_texts, write_texts
-from recipes.translate.settings import DECODING
 
 
 def exact_match(hypotheses, references):
-    """Percentage of translations equal to their reference, letter for letter."""
+    """Percentage of translations that equal their reference, letter for letter."""
     hits = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Score("exact match", 100 * hits / len(references), f"sentences:{len(references)}")
 
 
 def named_metrics(names, language, embeddings=None):
-    """Functions for the names of metrics, for translations into a language.
-
-    Raises:
-        ValueError: for an unknown name, or yisi without embeddings.
-        FileNotFoundError: if the file of embeddings is missing.
-    """
+    """Returns the functions of metrics, for translations into a language. yisi needs a file of embeddings."""
     if "yisi" in names and not embeddings:
         raise ValueError("The metric yisi needs --embeddings, a text file of word vectors. Received: none")
     if "yisi" in names and not pathlib.Path(embeddings).is_file():
@@ -43,12 +37,7 @@ def named_metrics(names, language, embeddings=None):
 
 
 def check_metrics(names, language, embeddings=None):
-    """Scores a sentence with each metric, so that a missing package is told before training, not after it.
-
-    Raises:
-        ValueError, FileNotFoundError: as `named_metrics`.
-        ImportError: if the package of a metric is missing.
-    """
+    """Scores a sentence with each metric, so that a missing package is reported before training, not after it."""
     functions = named_metrics(names, language, embeddings)
     for name, function in zip(names, functions, strict=True):
         if name != "yisi":  # its file of word vectors may be large
@@ -66,27 +55,23 @@ METRICS = {
 }
 
 
-def evaluate(translator, corpora, config, folder=None, decoding=None):
-    """Translates test sets, prints scores with their signatures, and writes everything to `folder`.
-
-    The signatures end with the settings of decoding.
+def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False):
+    """Translates test sets, prints scores with their signatures, and writes everything to `folder`, if it is given.
 
     Args:
         translator: `Translator`.
-        corpora: dictionary of `ParallelCorpus`.
-        config: `TranslateConfig`.
-        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
-        decoding: str, the end of signatures. Default `None`: the settings of decoding.
+        corpora: dictionary of `ParallelCorpus`; each gets a folder of its own in `folder`.
+        functions: what `named_metrics` returns.
+        decoding: str, the settings of the search: the end of signatures.
+        folder: path.
+        quiet: True to show no progress.
 
     Returns:
         Dictionary from test set to dictionary from metric to `Score`.
     """
-    functions = named_metrics(config.metrics, config.target_language, config.embeddings)
-    names = *DECODING, *["lowercase"] * config.lowercase
-    decoding = decoding or "|".join(f"{name}:{getattr(config, name)}" for name in names)
     results = {}
     for name, corpus in corpora.items():
-        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), config.quiet))
+        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), quiet))
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
         scores = score_texts(hypotheses, references, functions)

@@ -3,31 +3,29 @@
 from types import SimpleNamespace
 
 from recipes.engine.exported import SavedModel
-from recipes.translate.corpora import check_sizes, files_of_tests, read_files
-from recipes.translate.evaluation import check_metrics, evaluate
+from recipes.translate.corpora import check_sizes, read_files
+from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
+from recipes.translate.settings import files_of_tests
 
 
 def evaluate_saved_model(config, path, files):
-    """Translates test sets by a SavedModel, and prints their scores.
+    """Translates the test sets of files by a SavedModel, and prints their scores.
 
-    Args:
-        config: `TranslateConfig`, of which metrics, target language, `lowercase` and columns of pairs count.
-        path: of the SavedModel.
-        files: those of the test sets.
+    Of `config` metrics, target language, `lowercase` and columns of pairs count.
     """
-    check_metrics(config.metrics, config.target_language, config.embeddings)
-    tests = {name: read_files(config, part) for name, part in files_of_tests(files).items()}
+    metrics = config.metrics, config.target_language, config.embeddings
+    check_metrics(*metrics)
+    tests = {name: read_files(part, config.columns) for name, part in files_of_tests(files).items()}
     check_sizes(tests.values())
     model = SavedModel(path)
     if "translations" not in model.outputs:
         raise ValueError(f"The SavedModel must translate. Received: {path}, which gives {', '.join(model.outputs)}")
-    evaluate(
-        _Translator(model, config.lowercase), tests, config, decoding=f"saved_model:{path.parent.name}/{path.name}"
-    )
+    decoding = f"saved_model:{path.parent.name}/{path.name}"
+    evaluate(_Translator(model, config.lowercase), tests, named_metrics(*metrics), decoding)
 
 
 class _Translator:
-    """A SavedModel as `evaluate` takes a `Translator`."""
+    """SavedModel as `evaluate` takes a `Translator`."""
 
     def __init__(self, model, lowercase):
         self.model, self.lowercase, self.text = model, lowercase, self

@@ -1,4 +1,4 @@
-"""Files of the evaluation campaigns of IWSLT, as they are unpacked."""
+"""Files of the evaluation campaigns of IWSLT, as unpacked."""
 
 import pathlib
 
@@ -6,20 +6,16 @@ from headattn_io.parallel import ParallelCorpus, read_tagged, read_text
 
 
 def read_iwslt(folder, source_language, target_language, split):
-    """Reads a split from the files of an IWSLT evaluation campaign, as unpacked.
+    """Reads a split from the files of an IWSLT evaluation campaign, as unpacked: `ParallelCorpus`.
 
-    Training data are `train.tags.de-en.de` and `.en`, without their lines of metadata. The other splits
-    are `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
+    Training data are `train.tags.de-en.de` and `.en`, without their lines of metadata. The other splits are
+    `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
 
     Args:
-        folder: str or path, the folder with those files.
-        source_language: str, for instance "de".
-        target_language: str, for instance "en". A folder made for the opposite direction serves too.
+        folder: str or path, the folder with those files. One made for the opposite direction serves too.
+        source_language, target_language: str, for instance "de" and "en".
         split: str, "train", or for instance "tst2014": the TED set, or the TEDX set where there is no TED set
             of that year. "TEDX.tst2014" asks for one of the two; "tst2013+tst2014" joins two.
-
-    Returns:
-        `ParallelCorpus`.
 
     Raises:
         FileNotFoundError: if the folder has no such files.
@@ -35,18 +31,7 @@ def read_iwslt(folder, source_language, target_language, split):
 
 
 def iwslt_files(folder, source_language, target_language, split):
-    """The two files of a split, as `read_iwslt` finds them.
-
-    Args:
-        folder, source_language, target_language, split: as `read_iwslt` takes them; one split.
-
-    Returns:
-        Tuple of two paths.
-
-    Raises:
-        FileNotFoundError: if the folder has no such files.
-        ValueError: if it holds several releases.
-    """
+    """Finds the two files of one split, as `read_iwslt` describes them."""
     folder = pathlib.Path(folder)
     pairs = (f"{source_language}-{target_language}", f"{target_language}-{source_language}")
     if split == "train":

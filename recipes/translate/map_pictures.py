@@ -24,7 +24,7 @@ from recipes.translate.text_maps import KINDS, lines_of_test, maps_of_sentence, 
 
 
 def text(options):
-    """The maps of a sentence."""
+    """Draws the maps of a sentence."""
     run = RECIPE.run_of(options.runs[0])
     translation, maps = maps_of_sentence(run, options.sentence, options.kind)
     numbers = chosen_layers(maps.layers, options.layers)
@@ -39,7 +39,7 @@ def text(options):
 
 
 def clusters(options):
-    """The clusters of a sentence's tokens."""
+    """Draws the clusters of a sentence's tokens."""
     run = RECIPE.run_of(options.runs[0])
     _, maps = maps_of_sentence(run, options.sentence, options.kind)
     ((number, (posteriors, of_keys)),) = _posteriors(run, maps, [options.layer]).items()
@@ -52,7 +52,7 @@ def clusters(options):
 
 
 def tokens(options):
-    """The tokens that each cluster has most of."""
+    """Prints and draws the most frequent tokens of each cluster."""
     run = RECIPE.run_of(options.runs[0])
     of_tokens, tokens = [], []
     for maps in maps_of_test(run, options.sentences, options.kind):
@@ -69,7 +69,7 @@ def tokens(options):
 
 
 def redundancy(options):
-    """How much heads repeat each other."""
+    """Measures and draws how much heads repeat each other."""
     matrices, sizes = {}, {}
     for title, run in by_title(options.runs, RECIPE.run_of).items():
         layers, heads, tokens = [], [], []  # of each batch
@@ -86,7 +86,7 @@ def redundancy(options):
 
 
 def queries(options):
-    """Where the queries of heads lie."""
+    """Draws the queries of heads by t-SNE."""
     found, tokens, names = {}, {}, {}
     for title, run in by_title(options.runs, RECIPE.run_of).items():
         parts, words = [], []
@@ -107,13 +107,14 @@ def queries(options):
 
 
 def ablation(options):
-    """How much worse translations are without each head."""
+    """Measures and draws how much worse translations are without each head."""
     drops = {}
     for title, run in by_title(options.runs, RECIPE.run_of).items():
         sources, references = lines_of_test(run, options.sentences, "sources", "references")
         config, transformer = run.config(), run.load_model()
         (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
-        translate = make_translator(transformer, make_text(config, None, run.folder), config, beam_size=1)
+        decoding = config.decoding | {"beam_size": 1}
+        translate = make_translator(transformer, make_text(config, None, run.folder), **decoding)
 
         def measure(bleu=bleu, translate=translate, sources=sources, references=references):
             return bleu([translation.text for translation in translate(sources)], references).value
@@ -127,7 +128,7 @@ def ablation(options):
 
 
 def _write_queries(folder, queries, tokens):
-    """Queries `(h, N, d)` by name for TensorBoard's projector, each with its head and its token."""
+    """Writes queries `(h, N, d)` by name for TensorBoard's projector, each with its head and its token."""
     embeddings = {}
     for name, found in queries.items():
         heads, length = found.shape[:2]
@@ -142,12 +143,11 @@ def _kind(options):
 
 
 def _title(options):
-    """The name of a picture of one run."""
     return f"{titles(options.runs)[0]}, {_kind(options)}"
 
 
 def _heads(layer):
-    """How many maps a layer has for a sentence: one a head, or one a pair of heads."""
+    """Returns the number of maps that a layer has for a sentence: one a head, or one a pair of heads."""
     return int(np.prod(layer.weights.shape[1:-2]))
 
 

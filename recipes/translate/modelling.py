@@ -14,12 +14,12 @@ OF_DISTANCES = ("sliding_window", "relative_positions")
 
 
 def make_transformer(config, source_size, target_size):
-    """The Transformer for vocabularies of these sizes; that of a checkpoint has its weights."""
+    """Returns the Transformer for vocabularies of these sizes; that of a checkpoint has its weights."""
     if config.pretrained:
         return _make_pretrained(config)
     arguments = config.shape | config.model_arguments
     if arguments.get("positions") == "learned":
-        arguments["positions"] = LearnedPositions(_positions(config))
+        arguments["positions"] = LearnedPositions(_positions(config.max_length))
     del arguments["num_heads"]  # of the attention
     with passing_on("model_arguments"):
         return Transformer(
@@ -44,10 +44,10 @@ def _make_pretrained(config):
 
 
 def make_attentions(config):
-    """The templates of attention, as arguments of `Transformer`, one for each role."""
-    # A synthesizer knows a key by its place alone, which says nothing of a sentence in another language.
+    """Returns the templates of attention, as arguments of `Transformer`, one for each role."""
+    # A synthesizer sees only the positions of keys, which say nothing about a sentence in another language.
     across = "multi_head" if config.attention == "synthesizer" else None
-    # Two texts have no distances.
+    # There are no distances between two texts.
     near = {name: value for name, value in config.attention_arguments.items() if name not in OF_DISTANCES}
     return dict(
         attention=_make(config, "attention"),
@@ -61,9 +61,11 @@ def _make(config, role, **own):
     if config.pretrained:
         sizes = read_config(config.pretrained)
         shape = {"hidden_dim": sizes["d_model"], "num_heads": sizes["encoder_attention_heads"]}
-    return make_attention(config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config), **own)
+    return make_attention(
+        config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config.max_length), **own
+    )
 
 
-def _positions(config):
-    """How many positions a model needs whose positions are learned: sources are padded to these lengths."""
-    return source_lengths(config.max_length)[-1]
+def _positions(max_length):
+    """Returns the number of positions that a model with learned ones needs: sources are padded to these lengths."""
+    return source_lengths(max_length)[-1]

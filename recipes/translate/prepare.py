@@ -6,15 +6,16 @@ import pathlib
 from headattn_io.parallel import ParallelCorpus
 from headattn_io.sentences import sample_lines
 from keras_headattn.data import begin_records, write_records
+from keras_headattn.text import LanguagePair
 from recipes.engine.progress import progress_bar
-from recipes.engine.records import checksums_of, make_records, take_files
+from recipes.engine.records import checksums_of, make_records
 from recipes.translate.cleaning import CleaningReport, clean_pairs
 from recipes.translate.corpora import stream_training, training_files
-from recipes.translate.text import make_text, text_files
+from recipes.translate.text import make_text
 
-# Columns of batches, by their names in the records, which are those of tensor2tensor.
+# Columns of batches, with their names in the records, those of tensor2tensor.
 COLUMNS = {"source": "inputs", "target": "targets"}
-# What decides about the tokens, besides the text.
+# Settings that the tokens depend on, besides the text.
 SETTINGS = (
     "source_language", "target_language", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
     "lowercase", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
@@ -23,45 +24,41 @@ SETTINGS = (
 
 
 def prepare(config, repair=False, shard_lines=100_000):
-    """Writes the vocabulary and the records of a training corpus, or goes on with it, or finds them complete.
+    """Writes the vocabulary and the records of a training corpus to `config.records`, or finds them complete.
 
-    One process writes at a time; another waits for it, and finds them complete then.
-
-    Args:
-        config: `TranslateConfig` with `records`, the folder.
-        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
-            Default False.
-        shard_lines: int, as `write_records` takes it.
-
-    Returns:
-        `Records`.
-
-    Raises:
-        ValueError: for a folder of records made with other settings or another vocabulary, or with shards that are
-            missing or damaged.
+    An interrupted call is continued; see `make_records` for `repair`, other processes and errors. `shard_lines` is as
+    of `write_records`.
     """
-    folder = pathlib.Path(config.records)
+    folder, names = pathlib.Path(config.records), LanguagePair.file_names(config.one_vocabulary, config.moses)
 
     def begin():
         print("Counting the lines of the training text")
         corpus = stream_training(config)
-        return lambda: _write(config, corpus, folder, shard_lines)
+        return lambda: _write(config, corpus, folder, names, shard_lines)
 
-    return make_records(folder, lambda: _made_of(config) | checksums_of(folder, text_files(config)), begin, repair)
+    return make_records(folder, lambda: _made_of(config) | checksums_of(folder, names), begin, repair)
 
 
-def _write(config, corpus, folder, shard_lines):
-    """Vocabulary and records, those that are missing."""
+def _write(config, corpus, folder, names, shard_lines):
+    """Writes the vocabulary and records that are missing."""
     begin_records(folder, _made_of(config))
-    text = _make_text(config, corpus, folder)
-    begin_records(folder, checksums_of(folder, text_files(config)))
+    cleaning = dict(max_length=config.max_words, max_ratio=config.max_ratio)
+
+    def sample():
+        print(f"Learning the vocabulary from up to {config.vocabulary_sentences:,} pairs")
+        cleaned = clean_pairs(corpus, CleaningReport(corpus.name), **cleaning)
+        return sample_pairs(cleaned, corpus.name, config.vocabulary_sentences, config.seed)
+
+    is_learned = all((folder / name).exists() for name in names)
+    text = make_text(config, None if is_learned else sample(), folder)
+    begin_records(folder, checksums_of(folder, names))
 
     def encode(pairs):
         source, target = zip(*pairs, strict=True)
         return {"inputs": text.encode_source(source), "targets": text.encode_target(target)}
 
     report = CleaningReport(corpus.name)
-    clean = functools.partial(clean_pairs, report=report, **_cleaning(config))
+    clean = functools.partial(clean_pairs, report=report, **cleaning)
     progress = progress_bar(f"Tokenising {corpus.name}", len(corpus))
     try:
         write_records(folder, corpus, tuple(COLUMNS.values()), encode, clean, shard_lines, progress)
@@ -70,45 +67,24 @@ def _write(config, corpus, folder, shard_lines):
     print(report)
 
 
-def take_text(config, folder):
-    """Copies vocabulary and Moses files from the records to a run's folder, which is to need no records later.
-
-    Raises:
-        ValueError: if the run has others already.
-    """
-    take_files(config.records, text_files(config), folder)
-
-
-def sample_pairs(config, pairs, name):
-    """The pairs that vocabulary and truecaser are learnt from, as a `ParallelCorpus`."""
-    pairs = sample_lines(pairs, config.vocabulary_sentences, config.seed)
+def sample_pairs(pairs, name, number, seed):
+    """Draws the pairs that vocabulary and truecaser are learnt from: `ParallelCorpus`."""
+    pairs = sample_lines(pairs, number, seed)
     return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], name)
 
 
-def _make_text(config, corpus, folder):
-    if all((folder / name).exists() for name in text_files(config)):
-        return make_text(config, None, folder)
-    print(f"Learning the vocabulary from up to {config.vocabulary_sentences:,} pairs")
-    kept = clean_pairs(corpus, CleaningReport(corpus.name), **_cleaning(config))
-    return make_text(config, sample_pairs(config, kept, corpus.name), folder)
-
-
-def _cleaning(config):
-    return {"max_length": config.max_words, "max_ratio": config.max_ratio}
-
-
 def _made_of(config):
-    """The settings, and the text: its files by name and size, as their folder may be another on another machine."""
+    """Returns the settings and the text, by the names and sizes of its files: their folder may be another elsewhere."""
     made_of = {"text": config.tfds or config.data, "train_split": config.splits["train"]} | {
         name: getattr(config, name) for name in SETTINGS
     }
     if config.data == "embedded":
-        return made_of | {"seed": config.seed}  # which decides about the numbers
+        return made_of | {"seed": config.seed}  # the numbers depend on it
     if len(config.train) == 1:
         made_of["columns"] = list(config.columns)
     files = training_files(config)
     if files:
         made_of["text"] = [path.name for path in files]
-    if files and all(path.exists() for path in files):  # they need not be there any more
+    if files and all(path.exists() for path in files):  # they may be gone by now
         made_of["bytes"] = [path.stat().st_size for path in files]
     return made_of

@@ -1,19 +1,20 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
+from recipes.engine.task import named_sets
 
-PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
-# What a pretrained model has of its own.
+PAIRS = (".tsv", ".tsv.gz")  # endings of files of pairs
+# Settings that a pretrained model brings.
 OF_PRETRAINED = (
     "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
 )  # fmt: skip
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
-DROPOUTS = ("dropout", "activation_dropout")  # what it may have others of
+DROPOUTS = ("dropout", "activation_dropout")  # arguments that may differ from its own
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
-DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
+DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 
 
 @settings(
@@ -104,7 +105,7 @@ class Model:
 
 @settings()
 class Decoding:
-    """How the model translates, and what is scored."""
+    """Search for translations, and their scores."""
 
     title = "decoding"
 
@@ -155,7 +156,7 @@ class Decoding:
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding):
+class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothing, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
@@ -172,6 +173,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
         "size", "model_arguments.num_layers", "model_arguments.hidden_dim", "model_arguments.intermediate_dim",
     )  # fmt: skip
     PRETRAINED = ("pretrained",)
+    SIZES = SIZES
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
 
@@ -214,7 +216,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
         if "yisi" not in self.metrics:
             found["embeddings"] = "is for --metrics yisi"
         if not any(len(part) == 1 for part in (self.train, self.validation, *split_tests(files))):
-            found["columns"] = "is of files of pairs"
+            found["columns"] = "is only for files of pairs"
         return {name: reason for name, reason in found.items() if name in given}
 
     def _check_pretrained(self):
@@ -229,32 +231,40 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
             )
 
     @property
+    def names_of_tests(self):
+        """Names of the test sets, which are the names of their folders in `results/`."""
+        if self.data == "embedded":
+            return ["test"]
+        return list(files_of_tests(self.test) if self.data == "train" else self.test_splits)
+
+    @property
+    def languages(self):
+        """The languages translated from and to."""
+        return self.source_language, self.target_language
+
+    @property
+    def decoding(self):
+        """The settings of `DECODING`: dictionary."""
+        return {name: getattr(self, name) for name in DECODING}
+
+    @property
     def one_vocabulary(self):
-        """Whether both languages have one vocabulary in one file. A pretrained model has a file for each."""
+        """True if both languages have one vocabulary in one file. A pretrained model has a file for each."""
         return self.shared_vocabulary and not self.pretrained
-
-    @property
-    def attention_shape(self):
-        """Width of the model and its number of heads, unless the settings name another."""
-        return self.shape["hidden_dim"], self.shape["num_heads"]
-
-    @property
-    def shape(self):
-        """The named size with what overrides it: num_layers, hidden_dim, intermediate_dim, num_heads."""
-        given = self.model_arguments | {"num_heads": self.num_heads}
-        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
 
 def is_pairs(file):
-    """True if the name of a file is that of one of pairs, with tabs between."""
+    """True if a file is one of pairs, with tabs between, by its name."""
     return str(file).lower().endswith(PAIRS)
 
 
-def split_tests(files):
-    """The files of each test set: lists of two, source and target, or of one with pairs.
+def files_of_tests(files):
+    """Returns the files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
+    return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
 
-    Raises:
-        ValueError: for files that are left over.
+
+def split_tests(files):
+    """Splits the files of test sets: lists of two, source and target, or of one with pairs.
 
     >>> split_tests(["a.en", "a.de", "b.tsv"])
     [['a.en', 'a.de'], ['b.tsv']]

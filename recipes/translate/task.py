@@ -1,4 +1,4 @@
-"""Training a translator."""
+"""Training of a translator."""
 
 import functools
 
@@ -8,25 +8,19 @@ from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buc
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator, write_examples
+from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, smoke_test
-from recipes.engine.records import fingerprint_of, is_complete
+from recipes.engine.records import fingerprint_of, is_complete, take_files
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
-from recipes.translate.corpora import (
-    check_sizes,
-    files_of_tests,
-    load_corpora,
-    load_tests,
-    names_of_tests,
-    read_files,
-)
+from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translate.modelling import make_attentions, make_transformer
-from recipes.translate.prepare import COLUMNS, prepare, sample_pairs, take_text
-from recipes.translate.settings import DECODING
+from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
+from recipes.translate.settings import DECODING, files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
-from recipes.translate.text import check_text, make_text, make_translator
+from recipes.translate.text import check_moses, make_text, make_translator
 
 SMOKE_TEST = """
 found = call(text=tf.constant(given))
@@ -35,11 +29,12 @@ result = [[text.decode() for text in found["translations"].numpy()], found["scor
 
 
 class Translate(Task):
-    """A Transformer that translates, its text and its vocabulary."""
+    """Transformer that translates, its text and its vocabulary."""
 
     def check(self):
         check_metrics(self.config.metrics, self.config.target_language, self.config.embeddings)
-        check_text(self.config)
+        if self.config.moses:
+            check_moses(self.config.languages)
         make_attentions(self.config)
 
     def try_model(self):
@@ -57,9 +52,11 @@ class Translate(Task):
         config, train = self.config, self.data and self.data.train
         if self.data and config.records:
             prepare(config)
-            take_text(config, self.run.folder)
+            names = LanguagePair.file_names(config.one_vocabulary, config.moses)
+            take_files(config.records, names, self.run.folder)
             self.run.claim_data(self.fingerprint())
-        self.text = make_text(config, train and sample_pairs(config, train, train.name), self.run.folder)
+        sample = train and sample_pairs(train, train.name, config.vocabulary_sentences, config.seed)
+        self.text = make_text(config, sample, self.run.folder)
         if 2 * config.beam_size > self.text.target.vocabulary_size:
             raise ValueError(
                 "--beam-size must be at most half the vocabulary. "
@@ -67,7 +64,7 @@ class Translate(Task):
             )
 
     def make_batches(self, num_replicas):
-        """In length buckets chosen from the training corpus; validation has one more if it has longer pairs."""
+        """Makes batches in length buckets of the training corpus; validation has one more if it has longer pairs."""
         config = self.config
         if config.records:
             records = Records(config.records)
@@ -132,14 +129,15 @@ class Translate(Task):
     def make_metrics(self):
         if self.config.precision != "float32":
             return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-        # The same number from fewer passes over the logits, but that it counts ties, which 16 bits make, as hits.
+        # The same in fewer passes over the logits, but it counts ties, which are common in 16 bits, as hits.
         return [keras.metrics.SparseTopKCategoricalAccuracy(k=1, name="accuracy")]
 
     def throughput(self, batches):
         return lambda: batches.num_tokens["target"], "tokens_per_second"
 
     def reports(self, model, batches):
-        reports = [flops_utilization(self.config, model, batches)] if self.config.peak_flops else []
+        peak = self.config.peak_flops
+        reports = [flops_utilization(model, batches, peak)] if peak else []
         names = self.config.attention, self.config.decoder_attention, self.config.cross_attention
         return [*reports, ClusterReport()] if "disentangled_mask" in names else reports
 
@@ -149,7 +147,7 @@ class Translate(Task):
             return []
         sentences = self.data.validation.source[:number]
         references = self.text.references(self.data.validation.target[:number])
-        translate = make_translator(model, self.text, self.config, beam_size=1)
+        translate = make_translator(model, self.text, **self.config.decoding | {"beam_size": 1})
         (bleu,) = named_metrics(["bleu"], self.config.target_language)
 
         def score(model):
@@ -168,17 +166,14 @@ class Translate(Task):
         if files is None:
             tests = load_tests(self.config)
         else:
-            tests = {name: read_files(self.config, pair) for name, pair in files_of_tests(files).items()}
-            check_new(tests, names_of_tests(self.run.config()))
+            how = self.config.columns, self.config.max_sentences
+            tests = {name: read_files(pair, *how) for name, pair in files_of_tests(files).items()}
+            check_new(tests, self.run.config().names_of_tests)
         check_sizes(tests.values())
         return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
 
     def translator(self, model):
-        """A `Translator` with the settings of decoding.
-
-        Raises:
-            ValueError: for longer translations than the model has positions for.
-        """
+        """Returns a `Translator` with the settings of decoding; learned positions limit its translations."""
         trained = self.run.config()
         names = trained.attention, trained.decoder_attention, trained.cross_attention
         learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names
@@ -187,12 +182,16 @@ class Translate(Task):
                 f"The run has learned positions for {trained.max_length} tokens. "
                 f"Received: max_length={self.config.max_length}"
             )
-        return make_translator(model, self.text, self.config)
+        return make_translator(model, self.text, **self.config.decoding)
 
     def evaluate(self, model, tests):
         if "projector" in self.config.tensorboard and self.data:
             show_embeddings(self.run, model, self.text)
-        evaluate(self.translator(model), tests, self.config, self.run.results)
+        config = self.config
+        functions = named_metrics(config.metrics, config.target_language, config.embeddings)
+        own = config.decoding | ({"lowercase": True} if config.lowercase else {})
+        decoding = "|".join(f"{name}:{value}" for name, value in own.items())
+        evaluate(self.translator(model), tests, functions, decoding, self.run.results, config.quiet)
 
     def export_folders(self):
         return [self.config.export_folder, f"{self.config.export_folder}_ids"]
@@ -208,13 +207,13 @@ class Translate(Task):
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
         sentences = self._samples()
         step = max(1, len(sentences) // max(1, config.samples))
-        # Moses' steps are no part of the SavedModel: it takes text that has gone through them.
+        # The SavedModel does not include Moses' steps: it takes text that has gone through them.
         if samples := text.prepare_source(sentences[::step][: config.samples]):
             write_examples(path, [{"text": sample} for sample in samples])
             found = smoke_test(path, SMOKE_TEST, samples, "tensorflow_text")
             for source, translation, score in zip(samples, *found, strict=True):
                 print(f"  {source}\n    -> {translation}  ({score:.3f})")
-        show_page(config)
+        show_page(config.export_folder)
 
     def _samples(self):
         """Sentences of the test sets: of those read, or of those translated before."""

@@ -1,4 +1,4 @@
-"""The parts of a run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
+"""Parts of a translation run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
 import math
 
@@ -8,15 +8,15 @@ from keras_headattn.training import Utilization, write_projector
 from recipes.translate.text import inputs_and_tokens, pieces
 
 
-def flops_utilization(config, transformer, batches):
-    """`Utilization` by the weights that multiply a token; products of queries, keys and maps are left out."""
+def flops_utilization(transformer, batches, peak_flops):
+    """`Utilization` by the weights that multiply a token, without products of queries, keys and maps."""
     encoder, decoder = (
         sum(math.prod(weight.shape) for block in blocks for weight in block.weights if weight.path.endswith("kernel"))
         for blocks in (transformer.encoder_blocks, transformer.decoder_blocks)
     )
-    decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the output layer's kernel has its shape
+    decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the shape of the output layer's kernel
     tokens = batches.num_tokens
-    return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), config.peak_flops)
+    return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), peak_flops)
 
 
 def show_embeddings(run, transformer, text):
@@ -32,7 +32,7 @@ def _labelled(embedding, tokenizer):
 
 
 def attention_of_samples(transformer, text, corpus, number=2):
-    """Function from the model to all maps of sentences of middling length, for `AttentionImages`."""
+    """Returns a function from the model to all maps of sentences of middling length, for `AttentionImages`."""
     order = sorted(range(len(corpus)), key=lambda i: abs(len(corpus.source[i].split()) - 10))[:number]
     sides = [[side[i] for i in order] for side in (corpus.source, corpus.target)]
     inputs, tokens = inputs_and_tokens(text, *sides)

@@ -1,4 +1,4 @@
-"""The text of both languages, and what translates it, as a configuration names them."""
+"""The text of both languages, and its translator."""
 
 import pathlib
 
@@ -7,22 +7,12 @@ from keras_headattn.data import pad_ids
 from keras_headattn.interop import marian_vocabularies
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
-from recipes.translate.settings import DECODING
 
 
 def make_text(config, train, folder):
-    """Learns what the run's folder lacks, and loads the rest.
+    """Learns the parts of a `LanguagePair` that the run's folder lacks, and loads the rest.
 
-    Args:
-        config: `TranslateConfig`.
-        train: `ParallelCorpus`, or `None` if everything has been learned.
-        folder: path of the run.
-
-    Returns:
-        `LanguagePair`.
-
-    Raises:
-        ValueError: without `train`, if the folder lacks something.
+    `train` is a `ParallelCorpus`, or `None` if everything has been learned.
     """
     if config.pretrained:
         _take_vocabularies(config.pretrained, pathlib.Path(folder))
@@ -34,39 +24,21 @@ def make_text(config, train, folder):
         config.vocabulary_type,
         config.one_vocabulary,
         config.lowercase,
-        _languages(config) if config.moses else None,
+        config.languages if config.moses else None,
         config.truecase,
     )
 
 
-def make_translator(transformer, text, config, **options):
-    """The `serving.Translator` that searches as a `TranslateConfig` has it.
-
-    Args:
-        transformer: trained `Transformer`.
-        text: `LanguagePair`.
-        config: `TranslateConfig`.
-        **options: arguments of `Translator`, over the configuration's.
-    """
-    own = {name: getattr(config, name) for name in DECODING}
-    own |= dict(source_moses=text.source_moses, target_moses=text.target_moses)
-    return Translator(transformer, text.source, text.target, **own | options)
+def make_translator(transformer, text, **options):
+    """Makes the `serving.Translator` of a `Transformer` and a `LanguagePair`; `options` are its arguments."""
+    moses = dict(source_moses=text.source_moses, target_moses=text.target_moses)
+    return Translator(transformer, text.source, text.target, **moses, **options)
 
 
-def check_text(config):
-    """Whether the packages for both languages are there, which is to be told before anything long begins.
-
-    Raises:
-        ImportError: that names the package.
-    """
-    if config.moses:
-        for language in _languages(config):
-            MosesPreprocessor(language)
-
-
-def text_files(config):
-    """Names of the files that `make_text` makes."""
-    return LanguagePair.file_names(config.one_vocabulary, config.moses)
+def check_moses(languages):
+    """Checks before long work begins that the packages for both languages are there."""
+    for language in languages:
+        MosesPreprocessor(language)
 
 
 def _take_vocabularies(checkpoint, folder):
@@ -78,15 +50,11 @@ def _take_vocabularies(checkpoint, folder):
         write_atomically(path, proto)
 
 
-def _languages(config):
-    return config.source_language, config.target_language
-
-
 def inputs_and_tokens(text, sources, targets):
     """Inputs of a Transformer for sentences and their translations, lists of str, and their tokens.
 
-    A query of the decoder has the name of the token that is written there, as on the page of heads; a key of it has
-    that of the token which was read.
+    A query of the decoder is named after the token that is written there, as on the page of heads; a key after the
+    token that was read.
 
     Returns:
         `(inputs, tokens)`: dictionary of `"source"` and `"target"`, int32 `(B, n)`; and of attention, `"encoder"`,
@@ -104,5 +72,5 @@ def inputs_and_tokens(text, sources, targets):
 
 
 def pieces(tokenizer, ids):
-    """The tokens of these ids, with `_` for the mark of a word's beginning."""
+    """Returns the tokens of these ids, with `_` for the mark of a word's beginning."""
     return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]

@@ -1,4 +1,4 @@
-"""Attention in a finished run, on sentences and their translations."""
+"""Attention of a finished run, on sentences and their translations."""
 
 import collections
 import dataclasses
@@ -29,21 +29,10 @@ class TextMaps:
 
 
 def maps_of_test(run, number, kind, batch_size=64):
-    """Those of the first sentences of a run's test set, or of the first of them by name, and of their translations.
+    """Yields the `TextMaps` of one of `KINDS` for the first `number` sentences of a test set and their translations.
 
-    A batch at a time: all maps of a whole test set take more memory than there is.
-
-    Args:
-        run: `Run`.
-        number: how many sentences, at most.
-        kind: one of `KINDS`.
-        batch_size: how many sentences at a time. Default 64.
-
-    Yields:
-        `TextMaps`.
-
-    Raises:
-        ValueError: if the run has translated nothing.
+    The set is the first by name of those that the run has translated. A batch at a time: all maps of a test set take
+    too much memory.
     """
     sentences, translations = lines_of_test(run, number, "sources", "hypotheses")
     transformer, text = run.load_model(), make_text(run.config(), None, run.folder)
@@ -53,10 +42,10 @@ def maps_of_test(run, number, kind, batch_size=64):
 
 
 def maps_of_sentence(run, sentence, kind):
-    """The translation of one sentence, a str, and the `TextMaps` of both. `run` and `kind` as above."""
+    """Translates a sentence; returns the translation and the `TextMaps` of both."""
     config, transformer = run.config(), run.load_model()
     text = make_text(config, None, run.folder)
-    (translation,) = make_translator(transformer, text, config)([sentence])
+    (translation,) = make_translator(transformer, text, **config.decoding)([sentence])
     return translation.text, _text_maps(transformer, text, [sentence], [translation.text], kind)
 
 
@@ -69,21 +58,14 @@ def _text_maps(transformer, text, sentences, translations, kind):
 
 
 def kind_of(path):
-    """Which one of `KINDS` the attention layer of this path is."""
+    """Returns the one of `KINDS` that the attention layer of a path is."""
     if "/encoder_" in path:
         return "encoder"
     return "cross" if path.endswith("/cross_attention") else "decoder"
 
 
 def names_of_layers(paths):
-    """Such as "cross 1" for each attention layer: its kind, and its number among those, counted from 1.
-
-    Args:
-        paths: paths of all attention layers, in their order.
-
-    Returns:
-        Dictionary of paths to names.
-    """
+    """Returns the names of attention layers by path, such as "cross 1": the kind, and the number among that kind."""
     counts, names = collections.Counter(), {}
     for path in paths:
         counts[kind_of(path)] += 1
@@ -92,18 +74,9 @@ def names_of_layers(paths):
 
 
 def lines_of_test(run, number, *names):
-    """Of the first sentences of a run's test set, or of the first of them by name, without empty lines.
+    """Returns the first lines, but for empty ones, of a run's test set, the first by name: a list for each name.
 
-    Args:
-        run: `Run`.
-        number: how many sentences, at most.
-        *names: of `"sources"`, `"hypotheses"` and `"references"`.
-
-    Returns:
-        A list of str for each name.
-
-    Raises:
-        ValueError: if the run has translated nothing.
+    Names are of `"sources"`, `"hypotheses"` and `"references"`.
     """
     folders = sorted(path.parent for path in run.results.glob("*/hypotheses.txt"))
     if not folders:

@@ -7,24 +7,15 @@ from recipes.engine.tfds import load_tfds
 
 
 def read_tfds(name, split, source_language, target_language, max_sentences=None, stream=False):
-    """Reads a translation data set from TensorFlow Datasets, which downloads it on first use.
+    """Reads a translation data set from TensorFlow Datasets, which downloads it on first use, as `ParallelCorpus`.
 
     Args:
         name: str, for instance "wmt14_translate/de-en", "wmt17_translate/cs-en" or
             "ted_hrlr_translate/pt_to_en".
         split: str, for instance "train", "validation", "test" or "train[:1%]".
-        source_language: str, for instance "en".
-        target_language: str, for instance "de".
+        source_language, target_language: str, for instance "en" and "de".
         max_sentences: int, only the first so many pairs are read. Default `None`: all.
-        stream: bool, whether both sides are `Sentences`, which hold no sentence in memory. Default False: lists.
-
-    Returns:
-        `ParallelCorpus`.
-
-    Raises:
-        ImportError: if tensorflow-datasets is not installed.
-        ValueError: if the data set has no such language.
-        OSError: if it is not on this machine and cannot be downloaded.
+        stream: True for sides that are `Sentences`, which hold no sentence in memory. Default False: lists.
     """
     with load_tfds(name) as tfds:
         dataset, info = tfds.load(name, split=split, with_info=True)

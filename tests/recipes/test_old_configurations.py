@@ -98,7 +98,9 @@ def model_of(name, config):
     if name in ("glue", "rationales") and not config.size:
         config = dataclasses.replace(config, size="bert_tiny")
     if name == "rationales":
-        return modelling.make_classifier(config, modelling.make_encoder(config, TOKENIZER), 3)
+        return modelling.make_classifier(
+            modelling.make_encoder(config, TOKENIZER), 3, config.model_arguments, config.seed
+        )
     make = {
         "translate": lambda: modelling.make_transformer(config, 40, 30),
         "classify": lambda: modelling.make_classifier(config, 40, 3),

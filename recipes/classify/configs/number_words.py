@@ -2,8 +2,8 @@
 
     python -m recipes.classify
 
-It is what runs without any data. Pieces rather than words, as some languages write a number as one word. What it
-scores, with time and machine: docs/classification.md.
+This is the default task. Pieces rather than words, as some languages write a number as one word. Scores, time and
+machine: docs/classification.md.
 """
 
 from recipes.classify.settings import ClassifyConfig

@@ -10,7 +10,7 @@ with SVGD, 84.76 with SPOS (its table 1). Pairs without agreement of the annotat
 2017, section 4.3 and appendix: the gated encoder, attention of 150 hidden units, 30 rows, 4,000 hidden units in the
 classifier, penalty coefficient 0.3, here `--attention-regularizer frobenius`. Their published code has AdaGrad with
 rate 0.01, batches of 50, dropout 0.3, L2 of 0.0001, gradients clipped to -0.5 to 0.5 and 3,000 hidden units; where the
-paper is silent it is that. What is printed nowhere: see yelp.py. These settings have not been run here.
+paper is silent it is that. Gaps in the paper: see yelp.py. These settings have not been run here.
 """
 
 import dataclasses

@@ -10,7 +10,7 @@ structured self-attentive sentence embedding", section 4.1 and 4.2: LSTMs of 300
 SGD with rate 0.06, gradients clipped to -0.5 to 0.5, the best epoch by the development set; penalty coefficient 1,
 here `--attention-regularizer frobenius`. They name batches of 16 for Age, of 32 for Yelp.
 
-What their published code has instead: rate 0.001, dropout 0.3, batches of 50; the penalty is the mean, not the sum, of
+Their published code differs: rate 0.001, dropout 0.3, batches of 50; the penalty is the mean, not the sum, of
 the entries of (A A^T - I)^2, which is 1/900 of it for 30 rows; L2 is of attention and classifier, not of the LSTM.
 Printed nowhere: step size, repulsive weight and temperature ("manually tuned for each task"), the number of epochs, the
 size of the vocabulary, and how long reviews are cut. Their spaCy words are not ours. These settings have not been run

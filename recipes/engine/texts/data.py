@@ -1,67 +1,50 @@
 """The texts a configuration names."""
 
 from headattn_io.labelled_text import read_labelled
-from recipes.engine.task import Corpora, named_files
+from recipes.engine.task import Corpora
 from recipes.engine.texts.tfds import read_tfds_labelled
 
 
 def load_corpora(config):
-    """Reads what `config` names, and takes from the training set what there is no file for.
+    """Reads the texts that `config` names as `Corpora`. Without files, other sets are shares of the training set.
 
-    Returns:
-        `Corpora`.
-
-    Raises:
-        ValueError: if a set has no examples but those of `--drop-labels`.
+    A set without examples but those of `--drop-labels` is a `ValueError`.
     """
     if config.data == "embedded":
-        corpora = _embedded(config)
+        corpora = _embedded(config.split_seed)
     elif config.data == "tfds":
         corpora = Corpora(
-            _read_split(config, config.splits["train"]),
-            _read_split(config, config.splits["validation"]),
+            _read_split(config.tfds, config.splits["train"], config.columns),
+            _read_split(config.tfds, config.splits["validation"], config.columns),
             load_tests(config),
         )
     else:
         corpora = _from_files(config)
     return Corpora(
-        chosen(config, corpora.train),
-        chosen(config, corpora.validation),
-        {name: chosen(config, test) for name, test in corpora.tests.items()},
+        config.chosen(corpora.train),
+        config.chosen(corpora.validation),
+        {name: config.chosen(test) for name, test in corpora.tests.items()},
     )
 
 
 def load_tests(config):
-    """The test sets alone, by name."""
+    """Reads the test sets alone, by name."""
     if config.data == "tfds":
-        return {name: chosen(config, _read_split(config, name)) for name in config.test_splits}
+        return {name: config.chosen(_read_split(config.tfds, name, config.columns)) for name in config.test_splits}
     if config.data == "train" and config.test:
         return read_tests(config, config.test)
     return load_corpora(config).tests
 
 
-def names_of_tests(config):
-    """Names of the test sets."""
-    if config.data == "tfds":
-        return config.test_splits
-    return files_of_tests(config, config.test) or ["test"]
-
-
-def files_of_tests(config, files):
-    """The files of each test set by name: `sst.test` of sst.test.csv.gz."""
-    size = (3 if config.is_pair else 2) if config.format == "aligned" else 1
-    return named_files(files, r"[.](csv|tsv|jsonl)", size)
-
-
 def read_tests(config, files):
-    """Test sets of files, by their names."""
-    return {name: chosen(config, _read(config, part)) for name, part in files_of_tests(config, files).items()}
+    """Reads the test sets of files, by name."""
+    return {name: config.chosen(_read(config, part)) for name, part in config.named_tests(files).items()}
 
 
-def _embedded(config):
+def _embedded(seed):
     from recipes.engine.number_words import number_words
 
-    task = number_words(seed=config.split_seed)
+    task = number_words(seed=seed)
     return Corpora(task["train"], task["validation"], {"test": task["test"]})
 
 
@@ -80,11 +63,10 @@ def _from_files(config):
 
 
 def _read(config, files):
-    columns = config.text_column, config.label_column, config.second_column
     return _with_text(
         read_labelled(
             files,
-            *columns,
+            *config.columns,
             format=config.format,
             header=config.header,
             encoding=config.encoding,
@@ -94,13 +76,12 @@ def _read(config, files):
     )
 
 
-def _read_split(config, split):
-    columns = config.text_column, config.label_column, config.second_column
-    return _with_text(read_tfds_labelled(config.tfds, split, *columns))
+def _read_split(name, split, columns):
+    return _with_text(read_tfds_labelled(name, split, *columns))
 
 
 def _with_text(corpus):
-    """The examples that have a text, and of pairs both; prints how many have not."""
+    """Keeps the examples that have a text, and of pairs both; prints how many have not."""
     sides = zip(*filter(None, (corpus.texts, corpus.second_texts)), strict=True)
     places = [place for place, texts in enumerate(sides) if all(texts)]
     if len(places) == len(corpus):
@@ -109,15 +90,3 @@ def _with_text(corpus):
     if not places:
         raise ValueError(f"A data set must have texts. Received: {corpus.name}, which has none")
     return corpus.take(places)
-
-
-def chosen(config, corpus):
-    """The examples that the settings use.
-
-    Raises:
-        ValueError: if there are none.
-    """
-    found = corpus.without(config.drop_labels).sample(config.max_examples, config.split_seed)
-    if not len(found):
-        raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
-    return found

@@ -1,4 +1,4 @@
-"""Measures of a finished run."""
+"""Measures of finished runs."""
 
 import json
 import math
@@ -9,24 +9,24 @@ from recipes.engine.progress import progress_bar
 from recipes.engine.texts.targets import Classes
 
 
-def evaluate(predictor, tests, targets, folder=None):
-    """Measures a model on test sets, prints the measures, and writes everything to `folder`.
+def evaluate(predictor, tests, targets, folder=None, quiet=False):
+    """Measures a model on test sets, prints the measures, and writes everything to `folder`, if it is given.
 
     Args:
         predictor: `Predictor`.
-        tests: dictionary of `LabelledText`.
+        tests: dictionary of `LabelledText`; each gets a folder of its own in `folder`.
         targets: what is predicted, as of `recipes.engine.texts.targets`.
-        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
+        folder: path.
+        quiet: True to show no progress.
 
     Returns:
-        Dictionary from test set to dictionary of measures: those of `targets`, those of the predictor, and `examples`,
-        how many there are.
+        Dictionary from test set to measures: those of `targets`, those of the predictor, and `examples`, their number.
     """
     results = {}
     for name, corpus in tests.items():
         labels = targets.of(corpus)
         sides = corpus.texts, corpus.second_texts
-        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), predictor.config.quiet))
+        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), quiet))
         scores = targets.measure(labels, predicted) | predictor.measures(*sides)
         results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
         results[name]["examples"] = len(corpus)
@@ -39,7 +39,7 @@ def evaluate(predictor, tests, targets, folder=None):
 
 
 def _write(folder, corpus, labels, predicted, targets, scores):
-    """Measures, what is predicted of each text as a table and, of classes, the confusion matrix."""
+    """Writes measures, predictions as a table and, for classes, the confusion matrix."""
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     if isinstance(targets, Classes) and labels.ndim == 1:
         write_confusion(folder, labels, predicted, targets.names)

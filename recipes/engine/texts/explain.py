@@ -1,4 +1,4 @@
-"""The command that explains what runs make of the texts of a file, before TensorFlow is imported."""
+"""Command that explains what runs predict for the texts of a file, before TensorFlow is imported."""
 
 import itertools
 import pathlib
@@ -16,7 +16,7 @@ HELP += f"at, and what a word receives); others are {', '.join(METHODS[3:])} [gr
 
 
 def explain_command():
-    """The `Command` that scores the words of the texts in a file by what finished runs make of them."""
+    """Returns the `Command` that scores the words of texts in a file for finished runs."""
     return Command(_explain, "which words decide what runs say of the texts in a file: a page, a picture, scores", _add)
 
 
@@ -57,6 +57,6 @@ def _explain(options):
 
 
 def _lines(file, count):
-    """The first lines of a file, and whether there are more."""
+    """Returns the first lines of a file, and True if there are more."""
     found = list(itertools.islice(sentences_in(file), count + 1))
     return found[:count], len(found) > count

@@ -1,4 +1,4 @@
-"""Scores of words by what finished runs make of texts, as a page, a picture and lines of JSON."""
+"""Scores of words for the predictions of finished runs, as a page, a picture and lines of JSON."""
 
 import io
 import json
@@ -27,12 +27,7 @@ IN_PICTURE = 5  # texts
 
 
 class Explained:
-    """Predictions of a run for texts, and the scores of their words.
-
-    Args:
-        task: a finished `TextTask`.
-        texts, second_texts: lists of str; of pairs both, else `None`.
-    """
+    """Predictions of a finished `TextTask` for texts, and the scores of their words; `second_texts` for pairs."""
 
     def __init__(self, task, texts, second_texts=None):
         self.predictor = task.predictor(task.run.load_model())
@@ -41,7 +36,7 @@ class Explained:
         self.sizes = [[len(text.split()) for text in side] for side in sides]
         self.inside = WordScores(self.predictor) if isinstance(self.predictor, Classifier) else None
         counts = self.inside.words_read(*sides) if self.inside else self.sizes
-        # Of words that the model does not read none comes in where another is removed.
+        # Words that the model does not read must not move up when others are removed.
         self.sides = [
             [" ".join(text.split()[:count]) for text, count in zip(side, read, strict=True)]
             for side, read in zip(sides, counts, strict=True)
@@ -51,18 +46,18 @@ class Explained:
 
     @property
     def cut(self):
-        """Numbers, from 1, of the texts of which the model reads only a part."""
+        """Numbers, from 1, of the texts that the model does not read to their ends."""
         read = [[len(text.split()) for text in side] for side in self.sides]
         return [place for place, sizes in enumerate(zip(*self.sizes, *read, strict=True), 1) if _is_cut(sizes)]
 
     def answers(self):
-        """List of str: what the run says of each text."""
+        """Returns the answer of the run to each text: list of str."""
         cells, names = self.targets.cells(self.predicted), self.targets.names
         rows = zip(cells, self.predicted, self.classes, strict=True)
         return [f"{cell} {row[number]:.3f}" if names else cell for cell, row, number in rows]
 
     def scores(self, method, options, progress=None):
-        """Scores of the words of each text, 0 for those that the model does not read: list of arrays `(n,)`."""
+        """Returns the scores of the words that the model reads of each text: list of arrays `(n,)`."""
         common = dict(classes=self.classes, progress=progress)
         if method in INSIDE and self.inside is None:
             raise ValueError(f"T5 writes its answers: take lime, leave_one_out or random. Received: --methods {method}")
@@ -80,7 +75,7 @@ class Explained:
         return found
 
     def whole(self, scores):
-        """Scores of the words that are read, and 0 for the others."""
+        """Adds 0 for the words that are not read."""
         whole = []
         for number, row in enumerate(scores):
             start, parts = 0, []
@@ -92,7 +87,7 @@ class Explained:
         return whole
 
     def faithfulness(self, scores):
-        """Comprehensiveness and sufficiency of scores, over five shares of the words: two floats."""
+        """Comprehensiveness and sufficiency of scores, over five shares of the words."""
         full, without, only = remove_words(self.predictor, self.sides[0], scores, *self.sides[1:])
         return aopc(full, without, self.classes)[0], aopc(full, only, self.classes)[0]
 
@@ -150,7 +145,7 @@ def _write(output, by_number, lines):
     write_atomically(output.with_suffix(".png"), picture.getvalue())
     content = ""
     for number, line in enumerate(lines, 1):
-        text = by_number.get(number, {"words": [], "answers": {}, "scores": {}})  # of an empty line there is nothing
+        text = by_number.get(number, {"words": [], "answers": {}, "scores": {}})  # nothing for an empty line
         scores = {
             title: {method: [round(float(value), 6) for value in row] for method, row in by_method.items()}
             for title, by_method in text["scores"].items()

@@ -7,30 +7,23 @@ from recipes.engine.exported import SavedModel
 
 
 class ExportedPredictor:
-    """A SavedModel as `evaluate` takes a `Predictor`.
+    """SavedModel as `evaluate` takes a `Predictor`; `predicts` is "class", "labels" or "number"."""
 
-    Args:
-        path: of the SavedModel.
-        config: settings of `Texts`.
-    """
-
-    def __init__(self, path, config):
-        self.model, self.config, self.names = SavedModel(path), config, ()
+    def __init__(self, path, predicts):
+        self.model, self.predicts, self.names = SavedModel(path), predicts, ()
         gives = "number" if "values" in self.model.outputs else "class"
         if not self.model.outputs & {"values", "classes"}:
             raise ValueError(f"The SavedModel must give classes or numbers. Received: {path}")
-        if (gives == "number") != (config.predicts == "number"):
-            raise ValueError(f"The SavedModel gives a {gives}. Received: predict={config.predicts!r}")
+        if (gives == "number") != (predicts == "number"):
+            raise ValueError(f"The SavedModel gives a {gives}. Received: predict={predicts!r}")
 
     def targets(self, tests, learn):
-        """The predictions, as of `recipes.engine.texts.targets`.
+        """Returns the predictions, as of `recipes.engine.texts.targets`.
 
-        Args:
-            tests: dictionary of `LabelledText`.
-            learn: function that makes them of a corpus with all labels, and of whether labels are written, as by T5.
+        `learn` makes them of a corpus with all labels, and of True if labels are written, as by T5.
         """
         corpus, writes = next(iter(tests.values())), False
-        if self.config.predicts != "number":
+        if self.predicts != "number":
             second = None if corpus.second_texts is None else corpus.second_texts[:1]
             found = self.model(corpus.texts[:1], second)
             names = sorted({name.decode("utf-8") for name in found["classes"][0]})
@@ -38,7 +31,7 @@ class ExportedPredictor:
             if not writes:
                 corpus = LabelledText(names, names, str(self.model.path))
                 total = float(found["scores"][0].sum())
-                if self.config.predicts == "class" and abs(total - 1) > 1e-3:
+                if self.predicts == "class" and abs(total - 1) > 1e-3:
                     raise ValueError(
                         "The SavedModel gives any of several labels: --predict labels. Received: predict='class'"
                     )
@@ -51,7 +44,7 @@ class ExportedPredictor:
         if "values" in found:
             return found["values"][:, None]
         number_of = {name.encode("utf-8"): number for number, name in enumerate(self.names)}
-        if found["classes"].shape[1] == 1:  # T5 wrote it; any other text is the last name
+        if found["classes"].shape[1] == 1:  # written by T5; the last name stands for any other text
             last = len(self.names) - 1
             return np.eye(last + 1, dtype="float32")[[number_of.get(name, last) for name in found["classes"][:, 0]]]
         if unknown := set(found["classes"][0]) ^ set(number_of):

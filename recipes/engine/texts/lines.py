@@ -1,4 +1,4 @@
-"""The command that classifies the lines of a file, before TensorFlow is imported."""
+"""Command that classifies the lines of a file, before TensorFlow is imported."""
 
 import functools
 
@@ -7,10 +7,9 @@ from recipes.engine.recipe import check_readable
 
 
 def classify_command(recipe):
-    """The `Command` that prints what a finished run makes of each line of a file or of standard input.
+    """Returns the `Command` that prints a finished run's predictions for the lines of a file or standard input.
 
-    Args:
-        recipe: function of no arguments that returns the `Recipe`, whose task is a `TextTask`.
+    `recipe` is a function of no arguments that returns the `Recipe`, whose task is a `TextTask`.
     """
     return Command(
         functools.partial(_classify, recipe),
@@ -35,7 +34,7 @@ def _classify(recipe, options):
     task = recipe().finished(options.folder)
     names = task.targets.names
     if options.top > 1 and not names:
-        raise ValueError(f"--top is of labels, and the run predicts numbers. Received: top={options.top}")
+        raise ValueError(f"--top needs labels; the run predicts numbers. Received: top={options.top}")
     predictor = task.predictor(task.run.load_model())
     done, cut, longest = 0, [], task.config.max_length
     for texts in portions(options.file):
@@ -52,19 +51,10 @@ def _classify(recipe, options):
 
 
 def sides_of(lines, is_pair, file, done=0):
-    """The texts of lines, but for empty ones.
+    """Splits lines, but for empty ones, into their one or, of pairs, two texts.
 
-    Args:
-        lines: list of str, a text each, or two with a tab between.
-        is_pair: bool, whether they are two.
-        file: where they come from, `"-"` for standard input.
-        done: int, lines before these. Default 0.
-
-    Returns:
-        Tuple of the numbers of the lines, from 1, and a list of one or two lists of their texts.
-
-    Raises:
-        ValueError: naming file and line, for one without a tab where pairs are wanted.
+    Returns the numbers of the lines, from 1, after `done` others, and a list of one or two lists of texts. A pair
+    without a tab is an error that names `file` and line.
     """
     texts = {number: line for number, line in enumerate(lines, done + 1) if line}
     if not is_pair:

@@ -1,4 +1,4 @@
-"""Finished runs of classification side by side, and what they predicted."""
+"""Finished runs of classification side by side, and their predictions."""
 
 import importlib
 import pathlib
@@ -12,11 +12,7 @@ RECIPES = ("classify", "glue")
 
 
 def recipe_of(folder):
-    """The `Recipe` of a run of classification.
-
-    Raises:
-        ValueError: if it is a run of another recipe.
-    """
+    """Returns the `Recipe` of a run of classification; another one is a `ValueError`."""
     path = pathlib.Path(folder, "config.json")
     values = read_json(path) if path.exists() else None
     name = values.get("recipe") if isinstance(values, dict) else None
@@ -26,11 +22,7 @@ def recipe_of(folder):
 
 
 def runs_of(folder):
-    """The runs of a folder by seed: of one run itself, of a folder made by `--seeds` all that have finished.
-
-    Raises:
-        ValueError: if there is none, or it is a run of another recipe.
-    """
+    """Returns the finished runs of a folder by seed: of one run itself, or of a folder made by `--seeds`."""
     runs = [recipe_of(path).run_of(path) for path in folders_of_seeds(folder)]
     found = {run.config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
     if not found:

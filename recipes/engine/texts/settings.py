@@ -2,11 +2,12 @@
 
 from recipes.engine.config import option, settings
 from recipes.engine.settings import TextFiles, check_encoding
+from recipes.engine.task import named_files
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
 COLUMNS = ("text_column", "second_column", "label_column")
 OF_FILES = ("format", "encoding", "header", "delimiter")
-# Scores of words: of a model's inside, and by removal of words.
+# Scores of words: from inside the model, and by removal of words.
 INSIDE = ("pooling", "cls", "received", "gradient", "integrated_gradients")
 METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 
@@ -63,13 +64,13 @@ class Texts(TextFiles):
     def unused(self, given):
         found = super().unused(given)
         if "test" not in given and self._source() != "train":
-            found |= dict.fromkeys(OF_FILES, "is of files")
+            found |= dict.fromkeys(OF_FILES, "is only for files")
             if self.embedded:
-                found |= dict.fromkeys(COLUMNS, "is not of the embedded data")
+                found |= dict.fromkeys(COLUMNS, "is not for the embedded data")
         if self.format not in (None, "csv"):
-            found["delimiter"] = "is of csv"
+            found["delimiter"] = "is only for csv"
         if self.format in ("jsonl", "label_text", "aligned"):
-            found["header"] = "is of csv and tsv"
+            found["header"] = "is only for csv and tsv"
         if self.predict != "labels":
             found["label_separator"] = "is for --predict labels"
         for name in ("validation", "test"):
@@ -84,5 +85,27 @@ class Texts(TextFiles):
 
     @property
     def is_pair(self):
-        """Whether pairs of texts are classified."""
+        """True if pairs of texts are classified."""
         return self.second_column is not None
+
+    @property
+    def columns(self):
+        """Names of the columns of the text, the label and, of pairs, the second text; else `None`."""
+        return self.text_column, self.label_column, self.second_column
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        return self.test_splits if self.data == "tfds" else self.named_tests(self.test) or ["test"]
+
+    def named_tests(self, files):
+        """Returns the files of each test set by name: `sst.test` of sst.test.csv.gz."""
+        size = (3 if self.is_pair else 2) if self.format == "aligned" else 1
+        return named_files(files, r"[.](csv|tsv|jsonl)", size)
+
+    def chosen(self, corpus):
+        """Picks the examples of a `LabelledText` that these settings use; none is a `ValueError`."""
+        found = corpus.without(self.drop_labels).sample(self.max_examples, self.split_seed)
+        if not len(found):
+            raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
+        return found

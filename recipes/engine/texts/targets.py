@@ -12,27 +12,27 @@ class Classes:
 
     Args:
         names: list of str, in the order of their numbers.
-        config: `ClassifyConfig`.
+        label_smoothing: share of a label that is spread over the others.
+        label_separator: str between the labels of a text, for `Labels`.
     """
 
     columns = ("label", "predicted")
 
-    def __init__(self, names, config):
+    def __init__(self, names, label_smoothing=0.0, label_separator=","):
         self.names = names
-        self.config = config
+        self.label_smoothing = label_smoothing
+        self.label_separator = label_separator
 
     @classmethod
-    def learn(cls, corpus, config):
-        """The classes of the settings, or those of a training set.
+    def learn(cls, corpus, labels=(), **options):
+        """The classes of the settings, `labels`, or else those of a training set; `options` are arguments of the class.
 
-        Numbers are sorted as numbers, other names by the alphabet.
-
-        Raises:
-            ValueError: if there are fewer than two, or they look like numbers to predict.
+        Numbers are sorted as numbers, other names by the alphabet. Fewer than two are an error, and so are names that
+        look like numbers to predict.
         """
-        if config.labels:
-            return cls(list(config.labels), config)
-        names = sorted(cls._names(corpus, config))
+        if labels:
+            return cls(list(labels), **options)
+        names = sorted(cls((), **options)._names(corpus))
         if len(names) < 2:
             raise ValueError(f"{corpus.name} must have two labels or more. Received: {', '.join(names)}")
         if all(name.removeprefix("-").isdecimal() for name in names):
@@ -42,10 +42,9 @@ class Classes:
                 f"The labels of {corpus.name} look like numbers: --predict number predicts them, --labels names "
                 f"classes. Received: {len(names)} labels, {', '.join(names[:5])} and so on"
             )
-        return cls(names, config)
+        return cls(names, **options)
 
-    @staticmethod
-    def _names(corpus, config):
+    def _names(self, corpus):
         return set(corpus.labels)
 
     @property
@@ -54,13 +53,9 @@ class Classes:
         return len(self.names)
 
     def of(self, corpus):
-        """The targets of a corpus: integers `(N,)`.
-
-        Raises:
-            ValueError: for a label that is none of the names.
-        """
+        """Returns the targets of a corpus: integers `(N,)`. An unknown label is a `ValueError`."""
         number_of = {name: number for number, name in enumerate(self.names)}
-        if unknown := sorted(self._names(corpus, self.config) - set(self.names)):
+        if unknown := sorted(self._names(corpus) - set(self.names)):
             raise ValueError(
                 f"{corpus.name} has labels that are none of {', '.join(self.names[:20])}. Leave out their examples by "
                 f"--drop-labels, or name all by --labels. Received: {', '.join(unknown[:5])}"
@@ -68,7 +63,7 @@ class Classes:
         return np.array([number_of[label] for label in corpus.labels])
 
     def make_loss(self):
-        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+        return LabelSmoothedCrossentropy(self.label_smoothing)
 
     def make_metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
@@ -82,7 +77,7 @@ class Classes:
         return evaluate_classifier(targets, predicted) | {"loss": float(loss)}
 
     def cells(self, predicted):
-        """The prediction for each text, as a str."""
+        """Returns the prediction for each text, as a str."""
         return [self.names[number] for number in predicted.argmax(axis=1)]
 
 
@@ -91,22 +86,24 @@ class Labels(Classes):
 
     activation = "sigmoid"
 
-    @staticmethod
-    def _names(corpus, config):
-        return {name for label in corpus.labels for name in _parts(label, config)}
+    def _names(self, corpus):
+        return {name for label in corpus.labels for name in self._parts(label)}
+
+    def _parts(self, label):
+        return [name.strip() for name in label.split(self.label_separator) if name.strip()]
 
     def of(self, corpus):
-        """The targets of a corpus: `(N, C)`, 1 where a text has the label."""
-        if unknown := sorted(self._names(corpus, self.config) - set(self.names)):
+        """Returns the targets of a corpus: `(N, C)`, 1 where a text has the label."""
+        if unknown := sorted(self._names(corpus) - set(self.names)):
             raise ValueError(
                 f"{corpus.name} has labels that are none of {', '.join(self.names[:20])}. Name all by --labels. "
                 f"Received: {', '.join(unknown[:5])}"
             )
-        rows = [[name in _parts(label, self.config) for name in self.names] for label in corpus.labels]
+        rows = [[name in self._parts(label) for name in self.names] for label in corpus.labels]
         return np.array(rows, "float32")
 
     def make_loss(self):
-        return keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=self.config.label_smoothing)
+        return keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=self.label_smoothing)
 
     def make_metrics(self):
         return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]  # of logits
@@ -126,8 +123,7 @@ class Labels(Classes):
         }
 
     def cells(self, predicted):
-        separator = self.config.label_separator
-        return [separator.join(np.array(self.names)[row > 0.5]) for row in predicted]
+        return [self.label_separator.join(np.array(self.names)[row > 0.5]) for row in predicted]
 
 
 class Numbers:
@@ -138,19 +134,15 @@ class Numbers:
     width = 1
     names = ()
 
-    def __init__(self, names, config):
-        self.config = config
+    def __init__(self, names=(), **options):
+        """Takes what `Classes` does, and needs none of it."""
 
     @classmethod
-    def learn(cls, corpus, config):
-        return cls((), config)
+    def learn(cls, corpus, labels=(), **options):
+        return cls((), **options)
 
     def of(self, corpus):
-        """The targets of a corpus: `(N,)`.
-
-        Raises:
-            ValueError: for a label that is no number.
-        """
+        """Returns the targets of a corpus: `(N,)`. A label that is no number is a `ValueError`."""
         if wrong := [label for label in corpus.labels if not _is_number(label)]:
             raise ValueError(f"--predict number needs numbers in {corpus.name}. Received: {', '.join(wrong[:5])}")
         return np.array(corpus.labels, "float32")
@@ -162,7 +154,7 @@ class Numbers:
         return [keras.metrics.MeanAbsoluteError(name="mae")]
 
     def measure(self, targets, predicted):
-        """Measures of numbers `(N, 1)`: correlations (`None` where one side is constant) and mean errors."""
+        """Measures of numbers `(N, 1)`: correlations (NaN where one side is constant) and mean errors."""
         from scipy import stats
 
         found = predicted[:, 0].astype("float64")
@@ -179,10 +171,6 @@ class Numbers:
 
 
 KINDS = {"class": Classes, "labels": Labels, "number": Numbers}
-
-
-def _parts(label, config):
-    return [name.strip() for name in label.split(config.label_separator) if name.strip()]
 
 
 def _is_number(text):

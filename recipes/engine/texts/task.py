@@ -1,4 +1,4 @@
-"""Training a classifier of texts."""
+"""Training of classifiers of texts."""
 
 import keras
 import numpy as np
@@ -29,11 +29,11 @@ class TextTask(Task):
     """
 
     def read(self):
-        """The texts of the settings, `Corpora`."""
+        """Returns the texts of the settings, `Corpora`."""
         raise NotImplementedError
 
     def read_tests(self, files):
-        """Test sets: those in files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
+        """Reads test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
         raise NotImplementedError
 
     def tests_are_shares(self):
@@ -45,19 +45,19 @@ class TextTask(Task):
         raise NotImplementedError
 
     def make_tokenizer(self):
-        """The tokenizer, which is learned if the run's folder lacks it."""
+        """Returns the tokenizer, which is learned if the run's folder lacks it."""
         raise NotImplementedError
 
     def encode(self, corpus):
-        """Ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
+        """Returns the ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
         raise NotImplementedError
 
     def lengths(self, texts, second_texts=None):
-        """How many tokens texts have, of pairs the longer side, or both together: iterable of int."""
+        """Returns the number of tokens of each text; of a pair that of the longer side, or of both together."""
         raise NotImplementedError
 
     def predictor(self, model):
-        """A `Classifier` of the run, for `recipes.engine.texts.evaluation.evaluate`."""
+        """Returns a `Classifier` of the run, for `recipes.engine.texts.evaluation.evaluate`."""
         raise NotImplementedError
 
     def load(self):
@@ -99,13 +99,13 @@ class TextTask(Task):
         return Model(inputs, model(self.model_inputs(inputs)), name="trainer")
 
     def model_inputs(self, columns):
-        """The inputs of the model, of the columns: those of a pair as a tuple, but for a dictionary with segments."""
+        """Returns the inputs of the model: the columns of a pair as a tuple, but as they are with segments."""
         if "segment_ids" in columns:
             return columns
         return tuple(columns.values()) if len(columns) > 1 else next(iter(columns.values()))
 
     def begin(self, model):
-        if not self.targets.names:  # numbers, around their mean from the beginning
+        if not self.targets.names:  # predictions of numbers start at their mean
             bias = model.output_projection.bias
             bias.assign(np.full(bias.shape, self.targets.of(self.data.train).mean()))
 
@@ -119,7 +119,7 @@ class TextTask(Task):
         return lambda: batches.num_examples, "texts_per_second"
 
     def load_tests(self, files=None):
-        if files is None and self.tests_are_shares():  # of a training set that must be the same
+        if files is None and self.tests_are_shares():  # the training set must be the same
             self.data = self.read()
             self.run.check_data(self.fingerprint())
             tests, self.data = self.data.tests, None
@@ -127,19 +127,15 @@ class TextTask(Task):
             tests = self.read_tests(files)
         if files is None:
             return self.name_results(tests, ("tfds", "drop_labels", "max_examples"))
-        check_new(tests, self.names_of_tests())
+        check_new(tests, self.run.config().names_of_tests)
         return tests
-
-    def names_of_tests(self):
-        """Names of the test sets of the run's own settings."""
-        raise NotImplementedError
 
     def evaluate(self, model, tests):
         is_pair = self.run.config().is_pair
         if is_pair != self.is_pair:
             trained = "pairs: it needs" if is_pair else "single texts: it takes no"
             raise ValueError(f"The run is of {trained} --second-column. Received: {self.config.second_column!r}")
-        evaluate(self.predictor(model), tests, self.targets, self.run.results)
+        evaluate(self.predictor(model), tests, self.targets, self.run.results, self.config.quiet)
 
     def write(self, model):
         """Writes the SavedModel, and returns its path."""
@@ -164,25 +160,20 @@ class TextTask(Task):
             found = smoke_test(path, SMOKE_TEST, sides, *packages)
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")
-        show_page(config)
+        show_page(config.export_folder)
 
     @property
     def is_pair(self):
-        """Whether pairs of texts are read."""
+        """True if pairs of texts are read."""
         return self.config.is_pair
 
     tokens = "pieces"
 
 
 def balanced_class_weights(labels, num_classes):
-    """Weights with which all classes count the same: the mean number of examples of a class over its own.
+    """Weights `(C,)` by which all classes count the same: the mean number of examples of a class over its own.
 
-    Args:
-        labels: ints `(N,)`.
-        num_classes: int, C.
-
-    Returns:
-        float32 array `(C,)`. Over all examples their mean is 1. A class without examples has 0.
+    Over all examples their mean is 1. A class without examples has 0.
 
     >>> balanced_class_weights([0, 0, 0, 1], 2).tolist()
     [0.6666666865348816, 2.0]

@@ -5,22 +5,13 @@ from recipes.engine.tfds import load_tfds
 
 
 def read_tfds_labelled(name, split, text, label, second=None):
-    """Reads a split of TensorFlow Datasets, which downloads it on first use.
+    """Reads a split of TensorFlow Datasets, which downloads it on first use, as `LabelledText`.
 
     Args:
         name: str, for instance "glue/sst2", "snli" or "yelp_polarity_reviews".
         split: str, for instance "train" or "train[:1%]".
-        text: str, name of the feature with the text.
-        label: str, the same of the label, whose classes get their names. What has no label has the name "-1".
-        second: str, the same of the second text. Default `None`: there is none.
-
-    Returns:
-        `LabelledText`.
-
-    Raises:
-        ImportError: if tensorflow-datasets is not installed.
-        OSError: if the data set is not on this machine and cannot be downloaded.
-        ValueError: if the data set has no such feature, or the split no examples.
+        text, label, second: names of features; `second` is that of the second text, or `None`. Classes get their names;
+            an example without a label has the label "-1".
     """
     with load_tfds(name) as tfds:
         dataset, info = tfds.load(name, split=split, with_info=True)

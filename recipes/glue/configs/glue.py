@@ -109,13 +109,10 @@ def _config(task, epochs, batch_size, learning_rate, alpha, beta):
     )
 
 
-def _ablated(config, changed):
-    return dataclasses.replace(config, attention_arguments=config.attention_arguments | changed)
-
-
 CONFIGS = {f"{model}_{task}": _config(task, *row) for model, tasks in TABLE_9.items() for task, row in tasks.items()}
 CONFIGS |= {
-    f"bert_base_{task}_{name}": _ablated(CONFIGS[f"bert_base_{task}"], changed)
+    f"bert_base_{task}_{name}": dataclasses.replace(whole, attention_arguments=whole.attention_arguments | changed)
     for task in ABLATED
+    for whole in [CONFIGS[f"bert_base_{task}"]]
     for name, changed in ABLATIONS.items()
 }

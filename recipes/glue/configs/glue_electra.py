@@ -10,7 +10,7 @@ qqp, mnli, qnli and rte. The last command begins with the encoder that was fine-
 3 epochs, of stsb and rte 10; batch 32, rate 1e-4, weight decay 0.01, linear warm-up over a tenth of the steps, the rate
 of a layer 0.8 times that of the one above, gradients of the sum of a batch's losses clipped to norm 1; mrpc and stsb
 are trained on each pair twice, with its texts swapped. The last epoch is scored. Other than there, grades of stsb are
-not divided by 5. What An et al. print: recipes/pretrain/configs/electra.py.
+not divided by 5. Results of An et al.: recipes/pretrain/configs/electra.py.
 """
 
 from recipes.glue.settings import GlueConfig

@@ -5,7 +5,7 @@
     python -m recipes.glue --task similarity --run runs/similarity
 
 A small BERT (2 x 128, Turc et al. 2019) first fills in masked words of such sentences, with whatever attention, and is
-then fine-tuned. It is what runs without any data. What it scores, with time and machine: docs/glue.md.
+then fine-tuned. This is the default task. Scores, time and machine: docs/glue.md.
 """
 
 from recipes.glue.settings import GlueConfig

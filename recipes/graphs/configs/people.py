@@ -3,7 +3,7 @@
     python -m recipes.graphs
 
 The people, towns, dates and sums of the test set are in no text to train on: only a model that copies them from the
-graph tells its facts. What it reaches, with time and machine: docs/graphs.md.
+graph tells its facts. Results, time and machine: docs/graphs.md.
 """
 
 from recipes.graphs.settings import GraphsConfig

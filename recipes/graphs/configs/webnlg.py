@@ -12,7 +12,7 @@ place. Scores are of all texts of the test set, of categories that are in the tr
 
 Step size 0.1 and weight 0.01 of repulsion are those of An et al. 2020, "Repulsive attention", for AGENDA. The control
 has the same step size without repulsion: SGD does not hide that heads move by a fraction of their gradient, and a gain
-of the control is none of repulsion's. The size is one that a core trains in minutes. What it reaches:
+of the control is none of repulsion's. The size is one that a core trains in minutes. Results:
 docs/results/graphs.md.
 """
 

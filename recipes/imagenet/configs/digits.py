@@ -2,7 +2,7 @@
 
     python -m recipes.imagenet
 
-It is what runs without any data. Pixels are 8 x 8, shown to the network as 16 x 16.
+This is the default task. Pixels are 8 x 8, shown to the network as 16 x 16.
 """
 
 from recipes.imagenet.settings import ImageNetConfig

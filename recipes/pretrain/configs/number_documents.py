@@ -2,7 +2,7 @@
 
     python -m recipes.pretrain
 
-It is what runs without any data. What it reaches, with time and machine: docs/pretraining.md.
+This is the default task. Results, time and machine: docs/pretraining.md.
 """
 
 from recipes.pretrain.settings import PretrainConfig

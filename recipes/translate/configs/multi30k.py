@@ -5,8 +5,7 @@
         --test test_2016_flickr.en.gz test_2016_flickr.de.gz
 
 Paper: 41.0 tokenised lower-cased BLEU on test 2016, on text tokenised and lower-cased by Moses scripts; here
-SentencePiece takes the lower-cased text as it is. What it scores here with
---no-lowercase, with time and machine: docs/results.md.
+SentencePiece takes the lower-cased text as it is. Scores with --no-lowercase, time and machine: docs/results.md.
 """
 
 from recipes.translate.settings import TranslateConfig

@@ -2,7 +2,7 @@
 
     python -m recipes.translate
 
-It is what runs without any data. What it scores, with time and machine: docs/results.md.
+This is the default task. Scores, time and machine: docs/results.md.
 """
 
 from recipes.translate.settings import TranslateConfig

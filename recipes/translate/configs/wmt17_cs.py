@@ -7,8 +7,8 @@ TensorFlow Datasets downloads the corpus, 1.7 GiB by its catalogue, to which CzE
 where; size not stated): 62 million pairs. The paper trains on 1,010,918 and does not say which. Validation is on
 newstest2016 (the paper: newstest2013), test on newstest2017; text files in their place: see wmt17_de.py. The paper
 reports 15.78 BLEU on newstest2017 for interacting-head attention with 16 heads and 12.36 for multi-head attention (its
-table 5), with vocabularies of 25,560 and 39,670 pieces; this setting, with 40,000 each, has not been run here. What
-the paper says and does not say: see iwslt16.py.
+table 5), with vocabularies of 25,560 and 39,670 pieces; this setting, with 40,000 each, has not been run here. Details
+and gaps of the paper: see iwslt16.py.
 """
 
 import dataclasses

@@ -9,7 +9,7 @@ paper: newstest2013), test on newstest2017, which is called `test` there. For th
 newstest2014.de ...`.
 
 The paper reports 17.67 BLEU on newstest2017 for interacting-head attention with 16 heads and 16.41 for multi-head
-attention (its table 4); this setting has not been run here. What the paper says and does not say: see iwslt16.py. The
+attention (its table 4); this setting has not been run here. Details and gaps of the paper: see iwslt16.py. The
 20 epochs without early stopping are ours.
 """
 

@@ -128,41 +128,39 @@ def test_test_sets_need_names_of_their_own(table):
 
 
 def test_labels_have_names(table):
-    corpus, config = load_corpora(config_of(table)).train, config_of(table)
-    assert Classes.learn(corpus, config).names == ["0", "1", "2"]
+    corpus = load_corpora(config_of(table)).train
+    assert Classes.learn(corpus).names == ["0", "1", "2"]
     ten = dataclasses.replace(corpus, labels=["10", "9", *corpus.labels[2:]])
-    assert Classes.learn(ten, config).names[-2:] == ["9", "10"]
+    assert Classes.learn(ten).names[-2:] == ["9", "10"]
     named = dataclasses.replace(corpus, labels=["b", "a"] * (len(corpus) // 2), texts=["x"] * len(corpus))
-    assert Classes.learn(named, config).names == ["a", "b"]
-    assert Classes.learn(named, config_of(table, labels=("b", "a"))).names == ["b", "a"]
-    assert Classes(["b", "a"], config).of(named)[:2].tolist() == [0, 1]
+    assert Classes.learn(named).names == ["a", "b"]
+    assert Classes.learn(named, ("b", "a")).names == ["b", "a"]
+    assert Classes(["b", "a"]).of(named)[:2].tolist() == [0, 1]
     with pytest.raises(ValueError, match=r"data.csv has labels that are none of a, c.*Received: b"):
-        Classes(["a", "c"], config).of(named)
+        Classes(["a", "c"]).of(named)
     with pytest.raises(ValueError, match="two labels or more. Received: a"):
-        Classes.learn(dataclasses.replace(named, labels=["a"] * len(named)), config)
+        Classes.learn(dataclasses.replace(named, labels=["a"] * len(named)))
     similarities = dataclasses.replace(corpus, labels=[f"{i / 7:.2f}" for i in range(len(corpus))])
     with pytest.raises(ValueError, match="--predict number"):
-        Classes.learn(similarities, config)
+        Classes.learn(similarities)
 
 
-def test_several_labels_at_once(table):
-    config = config_of(table, predict="labels", label_separator=";")
+def test_several_labels_at_once():
     corpus = LabelledText(["x", "y", "z"], ["a;b", "", "b"], "mine.csv")
-    targets = Labels.learn(corpus, config)
+    targets = Labels.learn(corpus, label_separator=";")
     assert targets.names == ["a", "b"] and targets.of(corpus).tolist() == [[1, 1], [0, 0], [0, 1]]
     measures = targets.measure(targets.of(corpus), np.array([[0.9, 0.6], [0.2, 0.1], [0.7, 0.8]]))
     assert measures["accuracy"] == pytest.approx(5 / 6) and measures["exact"] == pytest.approx(2 / 3)
     assert measures["f1_micro"] == pytest.approx(6 / 7)
     assert targets.cells(np.array([[0.9, 0.6], [0.2, 0.1]])) == ["a;b", ""]
     with pytest.raises(ValueError, match="none of a. Name all by --labels. Received: b"):
-        Labels(["a"], config).of(corpus)
+        Labels(["a"], label_separator=";").of(corpus)
 
 
 def test_numbers(table):
-    config = config_of(table, predict="number")
-    assert config.select == "val_loss"
+    assert config_of(table, predict="number").select == "val_loss"
     corpus = LabelledText(["x", "y", "z"], ["1.5", "-2", "4"], "mine.csv")
-    targets = Numbers.learn(corpus, config)
+    targets = Numbers.learn(corpus)
     measures = targets.measure(targets.of(corpus), np.array([[2.0], [-1.0], [3.0]]))
     assert measures["spearman"] == pytest.approx(1) and measures["mae"] == pytest.approx(2.5 / 3)
     assert measures["pearson"] == pytest.approx(np.corrcoef([1.5, -2, 4], [2, -1, 3])[0, 1])
@@ -193,18 +191,17 @@ def test_training_on_numbers_and_labels(table, tmp_path, monkeypatch, predict, o
 def test_word_vectors(table, tmp_path, capsys):
     path = tmp_path / "vectors.txt"
     path.write_text("red 1 2 3\nblue 4 5 6\nunheard 7 8 9\n")
-    config = config_of(table, embeddings=str(path), model_arguments={})
-    assert embedding_width(config) == 3
+    assert embedding_width(path) == 3 and embedding_width(None, 4) == 4
     with pytest.raises(ValueError, match="have 3 numbers. Received: embedding_dim=4"):
-        embedding_width(config_of(table, embeddings=str(path)))
+        embedding_width(path, 4)
     with pytest.raises(FileNotFoundError, match="none.txt"):
-        embedding_width(config_of(table, embeddings="none.txt"))
-    tokenizer = make_tokenizer(config, load_corpora(config).train, tmp_path)
+        embedding_width("none.txt")
+    tokenizer = make_tokenizer(load_corpora(config_of(table)).train, tmp_path, "words")
     embedding = keras.layers.Embedding(tokenizer.vocabulary_size, 3)
     embedding.build()
     before = np.array(embedding.embeddings)
     red, blue, one = tokenizer.encode(["red blue one"])[0]
-    load_embeddings(config, tokenizer, embedding, [np.array([red, blue, one, 1])])
+    load_embeddings(path, tokenizer, embedding, [np.array([red, blue, one, 1])])
     after = np.array(embedding.embeddings)
     assert after[red].tolist() == [1, 2, 3] and after[blue].tolist() == [4, 5, 6]
     np.testing.assert_array_equal(after[[0, 1, one]], before[[0, 1, one]])
@@ -220,11 +217,13 @@ def test_word_vectors_bring_their_width(table, tmp_path, given):
     parser = argparse.ArgumentParser()
     RECIPE.all_commands()["train"].add(parser)
     config = RECIPE.chosen_settings(parser.parse_args([*given, "--train", str(table), "--embeddings", str(path)]))
+    task = RECIPE.make_task(config)
     if "--model-arguments" in given:
         with pytest.raises(ValueError, match="have 3 numbers. Received: embedding_dim=32"):
-            embedding_width(config)
+            task.check()
     else:
-        assert embedding_width(config) == 3
+        task.check()
+        assert task.config.model_arguments.get("embedding_dim") is None
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
@@ -310,8 +309,6 @@ def test_pairs_on_two_replicas_in_mixed_precision(table, tmp_path, monkeypatch):
 
 def test_measures_of_known_probabilities(table, tmp_path, figures, capsys):
     class Known:
-        config = override(ClassifyConfig(), {"pooling_heads": 1})
-
         def __call__(self, texts, second_texts=None, progress=None):
             return np.eye(3, dtype="float32")[[0] * len(texts)] * 0.7 + 0.1
 
@@ -319,7 +316,7 @@ def test_measures_of_known_probabilities(table, tmp_path, figures, capsys):
             return {"dist": np.nan}
 
     corpora = load_corpora(config_of(table, test=(str(table),)))
-    targets = Classes(["0", "1", "2"], Known.config)
+    targets = Classes(["0", "1", "2"])
     scores = evaluate(Known(), corpora.tests, targets, tmp_path)["data"]
     assert "data: every text was taken for 0.\n" in capsys.readouterr().out
     share = corpora.tests["data"].labels.count("0") / 60

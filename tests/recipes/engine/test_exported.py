@@ -78,10 +78,10 @@ def test_translation(folder, run):
     assert len(scores_in(own)) == 2 and "|saved_model:translate/1" in own
     lines = run(translate, "translate", done, files[0])
     assert len(lines.splitlines()) == 7
-    assert "is of runs" in run(translate, "evaluate", saved / "1", "--test", *files, "--beam-size", 2)
+    assert "is only for runs" in run(translate, "evaluate", saved / "1", "--test", *files, "--beam-size", 2)
     assert "Give --test" in run(translate, "evaluate", saved)
     assert "is that of the run" in run(translate, "evaluate", done, "--target-language", "en")
-    assert "--splits is of data by --iwslt or --tfds" in run(translate, "evaluate", done, "--splits", "test=no")
+    assert "--splits is only for data by --iwslt or --tfds" in run(translate, "evaluate", done, "--splits", "test=no")
     assert "The SavedModel must take texts" in run(translate, "evaluate", f"{saved}_ids", "--test", *files)
     assert "must give classes or numbers" in run(
         classify, "evaluate", saved, "--test", folder / "same.tsv", "--no-header", "--text-column=1", "--label-column=2"
@@ -106,7 +106,7 @@ def test_numbers_of_pairs(folder, run):
     (folder / "lines.txt").write_text("one\ttwo\n\nthree four\n")
     assert "lines.txt, line 3 must be a pair" in run(classify, "classify", done, folder / "lines.txt")
     assert "lines.txt, line 3 must be a pair" in run(classify, "explain", done, "--file", folder / "lines.txt")
-    assert "--top is of labels" in run(classify, "classify", done, folder / "lines.txt", "--top", 2)
+    assert "--top needs labels" in run(classify, "classify", done, folder / "lines.txt", "--top", 2)
 
 
 def test_classes(folder, run):

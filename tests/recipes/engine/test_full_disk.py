@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from recipes.engine.checkpoints import SaveEpochs, weights_of
 from recipes.engine.run import Run
-from recipes.engine.settings import Training
 from recipes.engine.training import full_disk_reported
 
 
@@ -49,7 +48,7 @@ def test_the_error_names_the_newest_checkpoint(model, tmp_path):
         largest_file(50_000),
         pytest.raises(OSError, match=r"epoch 3 .*epoch-003.weights.h5'. The newest .*epoch-00002"),
     ):
-        SaveEpochs(run, model, Training()).on_epoch_end(2, {"val_loss": 1.0})
+        SaveEpochs(run, model).on_epoch_end(2, {"val_loss": 1.0})
     assert not weights_of(run, 3).exists()
 
 

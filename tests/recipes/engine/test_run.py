@@ -20,13 +20,12 @@ from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs
 from recipes.engine.lock import locked
 from recipes.engine.run import Run as RunOf
 from recipes.engine.run import try_folder
-from recipes.engine.settings import Training
 from recipes.engine.training import report_hidden_gpus, train
 from recipes.translate.__main__ import RECIPE
-from recipes.translate.corpora import files_of_tests, load_corpora, load_tests
+from recipes.translate.corpora import load_corpora, load_tests
 from recipes.translate.evaluation import check_metrics, named_metrics
 from recipes.translate.modelling import make_transformer
-from recipes.translate.settings import TranslateConfig
+from recipes.translate.settings import TranslateConfig, files_of_tests
 from recipes.translate.text import make_text
 
 CONFIG = RECIPE.named_config("numbers")
@@ -167,7 +166,7 @@ def save(run, losses, patience=None, **settings):
     run.checkpoints.mkdir(exist_ok=True)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.stop_training = False
-    for callback in (SaveEpochs(run, model, Training(**settings)), StopWhenStalled(run, patience)):
+    for callback in (SaveEpochs(run, model, **settings), StopWhenStalled(run, patience)):
         callback.set_model(model)
         for epoch, loss in enumerate(losses):
             callback.on_epoch_end(epoch, {"val_loss": loss})
@@ -191,8 +190,8 @@ def test_an_epoch_done_again_may_end_otherwise(tmp_path):
     """On GPUs, or other numbers of replicas: the weights that were the best before it are needed again."""
     run = Run(tmp_path)
     model = save(run, [2.0, 1.0])
-    SaveEpochs(run, model, Training()).on_epoch_end(1, {"val_loss": 3.0})
-    assert final_epochs(run.history(), Training()) == [1] and weights_of(run, 1).exists()
+    SaveEpochs(run, model).on_epoch_end(1, {"val_loss": 3.0})
+    assert final_epochs(run.history()) == [1] and weights_of(run, 1).exists()
 
 
 def test_final_weights(tmp_path):
@@ -217,7 +216,7 @@ def test_final_weights(tmp_path):
 )
 def test_epochs_of_the_final_weights(average, average_of, epochs):
     history = [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
-    assert final_epochs(history, Training(average=average, average_of=average_of)) == epochs
+    assert final_epochs(history, average=average, average_of=average_of) == epochs
 
 
 def test_patience_counts_all_epochs_of_the_run(tmp_path):

@@ -6,7 +6,6 @@ import pytest
 
 from recipes.classify import __main__ as classify
 from recipes.engine.config import override
-from recipes.engine.recipe import refuse_unused
 from recipes.engine.texts.explain import explain_command
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
@@ -25,7 +24,7 @@ def refused(recipe, settings, given):
         {name: value for name, value in given.items() if name != "test"}
     )
     try:
-        refuse_unused(config, given)
+        config.refuse_unused(given)
     except ValueError as error:
         return str(error)
 
@@ -33,24 +32,29 @@ def refused(recipe, settings, given):
 @pytest.mark.parametrize(
     "recipe, settings, given, option",
     [
-        (translate, FILES, {"splits": {"test": "nosuch"}}, "--splits is of data by --iwslt or --tfds, not of files"),
+        (
+            translate,
+            FILES,
+            {"splits": {"test": "nosuch"}},
+            "--splits is only for data by --iwslt or --tfds, not for files",
+        ),
         (translate, EMBEDDED, {"splits": {"test": "nosuch"}}, "--splits"),
         (translate, {"tfds": "x"}, {"splits": {"test": "y"}, "test": ("a", "b")}, "--splits"),
         (translate, FILES, {"tfds": "x", "test": ("a", "b")}, "--tfds and --test name test sets"),
         (translate, FILES, {"embeddings": "x.vec"}, "--embeddings is for --metrics yisi"),
-        (translate, FILES, {"columns": (2, 1)}, "--columns is of files of pairs"),
+        (translate, FILES, {"columns": (2, 1)}, "--columns is only for files of pairs"),
         (translate, FILES | {"pretrained": "x"}, {"vocabulary_size": 99}, "--vocabulary-size is that of --pretrained"),
-        (classify, TABLE, {"splits": {"test": "test"}}, "--splits is of data by --tfds"),
-        (classify, {"tfds": "x"}, {"format": "csv"}, "--format is of files"),
+        (classify, TABLE, {"splits": {"test": "test"}}, "--splits is only for data by --tfds"),
+        (classify, {"tfds": "x"}, {"format": "csv"}, "--format is only for files"),
         (classify, {"tfds": "x"}, {"tfds": "y", **TEST}, "--tfds and --test"),
-        (classify, EMBEDDED, {"text_column": "x"}, "--text-column is not of the embedded data"),
-        (classify, TABLE, {"format": "tsv", "delimiter": ";"}, "--delimiter is of csv"),
+        (classify, EMBEDDED, {"text_column": "x"}, "--text-column is not for the embedded data"),
+        (classify, TABLE, {"format": "tsv", "delimiter": ";"}, "--delimiter is only for csv"),
         (classify, TABLE, {"label_separator": ";"}, "--label-separator is for --predict labels"),
         (classify, TABLE | TEST, {"test_share": 0.3}, "--test-share is that of --train"),
-        (glue, {"task": "cola", "glue": "x"}, {"encoding": "latin-1"}, "--encoding is of files"),
-        (glue, TABLE | {"task": "cola"}, {"text_column": "x"}, "--text-column is of texts of your own"),
-        (graphs, EMBEDDED, {"format": "json"}, "--format is of files"),
-        (imagenet, EMBEDDED, {"first_label": 0}, "--first-label is of --records"),
+        (glue, {"task": "cola", "glue": "x"}, {"encoding": "latin-1"}, "--encoding is only for files"),
+        (glue, TABLE | {"task": "cola"}, {"text_column": "x"}, "--text-column is only for texts of your own"),
+        (graphs, EMBEDDED, {"format": "json"}, "--format is only for files"),
+        (imagenet, EMBEDDED, {"first_label": 0}, "--first-label is only for --records"),
     ],
 )
 def test_options_without_an_effect(recipe, settings, given, option):
@@ -81,5 +85,5 @@ def test_samples_of_no_method(tmp_path):
     command.add(parser)
     arguments = ["run", "--file", str(tmp_path / "a.txt"), "--methods", "gradient"]
     for option in ("--samples", "--seed"):
-        with pytest.raises(ValueError, match=f"{option} is of lime.*=5 for gradient"):
+        with pytest.raises(ValueError, match=f"{option} is only for lime.*=5 for gradient"):
             command.run(parser.parse_args([*arguments, option, "5"]))

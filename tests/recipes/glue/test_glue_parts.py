@@ -127,7 +127,7 @@ def test_the_folder_of_glue(tmp_path, capsys):
     corpora = read_corpora(config)
     assert list(corpora.tests) == ["dev_matched", "dev_mismatched"]
     assert corpora.validation.texts == ["dev_matched"] and corpora.train.labels == ["neutral"]
-    unlabelled = read_unlabelled(config)
+    unlabelled = read_unlabelled(config.glue_task, config.glue)
     assert {name: corpus.texts for name, corpus in unlabelled.items()} == {"MNLI-m": ["A"], "AX": ["C"]}
     assert "MNLI-m has 9,796 test rows in GLUE. Received: 1" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="CoLA needs a file train.tsv"):
@@ -135,7 +135,7 @@ def test_the_folder_of_glue(tmp_path, capsys):
     (tmp_path / "MNLI" / "train.tsv").unlink()  # nothing but training needs it
     assert list(read_tests(config)) == ["dev_matched", "dev_mismatched"]
     (tmp_path / "MNLI" / "test_matched.tsv").write_text("damaged")
-    assert list(read_unlabelled(config, without=["MNLI-m"])) == ["AX"]
+    assert list(read_unlabelled(config.glue_task, config.glue, without=["MNLI-m"])) == ["AX"]
 
 
 def test_mrpc_as_microsoft_has_it(tmp_path, monkeypatch, capsys):
@@ -363,7 +363,7 @@ def test_the_texts_of_t5():
         ("qnli", "qnli question: Who? sentence: He."),
         ("mnli", "mnli hypothesis: He. premise: Who?"),
     ):
-        texts = LabelTexts(GlueConfig(task=task), TASKS[task].labels)
+        texts = LabelTexts(TASKS[task].labels, TASKS[task], TASKS[task].fields)
         assert texts.sources(pair.texts, pair.second_texts) == [expected]
     assert TASKS["stsb"].target("2.47") == "2.4" and TASKS["stsb"].label("9.0") is None
     for task in TASKS.values():
@@ -437,15 +437,12 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
     of_run = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cola: ")]
     RECIPE.main(["evaluate", str(tmp_path / "exported"), "--task", "cola", "--test", str(path)])
     assert of_run[0].startswith("cola: score") and capsys.readouterr().out.splitlines()[-len(of_run) :] == of_run
-    targets = WrittenClasses(["0", "1"], config)
+    targets = WrittenClasses(["0", "1"], ["mcc"], TASKS["cola"], ["sentence"])
     assert targets.texts.sources(["a"]) == ["cola sentence: a"]
     predicted = targets.rows(["acceptable", "unacceptable", "nonsense", "acceptable"])
     measures = targets.measure(np.array([1, 0, 0, 0]), predicted)
     assert measures["accuracy"] == 0.5 and measures["other_text"] == 0.25
-    assert WrittenNumbers((), override(config, dict(task="stsb"))).rows(["3.8", "so"]).tolist() == [
-        [pytest.approx(3.8)],
-        [-1.0],
-    ]
+    assert WrittenNumbers((), ["pearson"]).rows(["3.8", "so"]).tolist() == [[pytest.approx(3.8)], [-1.0]]
 
 
 @pytest.mark.parametrize("name", ["Bert", "Electra", "Roberta"])

@@ -197,7 +197,7 @@ def test_padding_changes_nothing(served):
 def test_a_saved_model_has_its_own_settings(quick, recipe, tmp_path):
     (tmp_path / "graphs.jsonl").write_text(GRAPH)
     command = ["write", quick[0] / "exported", tmp_path / "graphs.jsonl"]
-    assert "--beam-size is of runs" in recipe(*command, "--beam-size", 1)
+    assert "--beam-size is only for runs" in recipe(*command, "--beam-size", 1)
 
 
 # -------------------------------------------------------------------------------------------------------- training
@@ -279,9 +279,8 @@ def test_scores_by_category():
 
 def test_texts_are_scored_without_case_and_as_they_are_split():
     graph = Graph(("Oslo, Norway",), ("town",), (), ((0, "is", "old", "."),), ("Oslo, Norway is old.",))
-    config = GraphsConfig(metrics=("bleu", "entities", "repeated"))
     written = [Description(graph.fill(graph.texts[0]), 0.0, graph.texts[0])]
-    scores = score_graphs(written, GraphCorpus([graph], "demo"), config)
+    scores = score_graphs(written, GraphCorpus([graph], "demo"), ("bleu", "entities", "repeated"), "beam_size:4")
     assert [round(score.value) for score in scores.values()] == [100, 100, 100, 100, 100, 0]
 
 

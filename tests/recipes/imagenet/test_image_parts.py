@@ -10,9 +10,10 @@ import pytest
 import tensorflow as tf
 
 from recipes.engine.config import override
+from recipes.engine.task import Corpora
 from recipes.imagenet import modelling
 from recipes.imagenet.__main__ import RECIPE
-from recipes.imagenet.data import load_training, load_validation, training_batches, validation_batches
+from recipes.imagenet.data import load_training, load_validation, training_batches
 from recipes.imagenet.evaluation import report_damaged
 from recipes.imagenet.map_classifier import make_map_classifier
 from recipes.imagenet.modelling import make_classifier
@@ -138,7 +139,9 @@ def test_data_of_folders(folders):
         batches = training_batches(dataclasses.replace(config, augmentation=augmentation), source, 2)
         shapes = [images.shape.as_list() for images, _ in batches.dataset()]
         assert shapes == [[8, 8, 8, 3]] * 2
-    labels = [labels.numpy() for _, labels, _ in validation_batches(config, validation, 2).dataset()]
+    task = RECIPE.make_task(config)
+    task.data, task.class_names = Corpora(source, validation, {}), source.class_names
+    labels = [labels.numpy() for _, labels, _ in task.make_batches(2)[1].dataset()]
     assert np.concatenate(labels).tolist() == [0] * 7 + [1] * 8 + [0]
     with pytest.raises(ValueError, match="no class of the training set"):
         load_validation(config, ["cat", "cow"])
@@ -153,7 +156,8 @@ def test_classes_of_a_file(folders, tmp_path):
 
 def test_damaged_images_are_reported_once(folders, tmp_path, capsys):
     config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation_split="val", max_images=None)
-    batches = validation_batches(config, load_validation(config, ["cat", "dog"]), 1)
+    task = RECIPE.make_task(config)
+    batches = task.validation_batches(load_validation(config, ["cat", "dog"]))
     for _ in range(2):
         list(batches.dataset())
         report_damaged(tmp_path / "damaged.txt", batches)

@@ -124,7 +124,7 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path, figures):
     assert counts == [int(count) for row in rows for count in row.split()[1:]] and sum(counts)
     assert (run / "run" / "results" / "test" / "confusion.png").exists()
     assert "--samples must be at least 1" in command("score", run / "run", "--samples", 0)
-    assert "--samples is of lime. Received" in command("score", run / "run", "--kinds", "cls", "--samples", 5)
+    assert "--samples is only for lime. Received" in command("score", run / "run", "--kinds", "cls", "--samples", 5)
     assert "writes no SavedModel" in command("train", "--export", tmp_path / "models")
     other = ["--eraser", run / "data", "--size", "bert_tiny", "--states", run / "run" / "states", "--epochs", 1]
     message = command("train", *other, "--encoder-seed", 5, "--run", tmp_path / "other", "--quiet")

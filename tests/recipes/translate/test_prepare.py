@@ -11,11 +11,12 @@ import pytest
 
 from recipes.engine import lock
 from recipes.engine.config import save_config
+from recipes.engine.records import take_files
 from recipes.translate.__main__ import RECIPE, main
 from recipes.translate.corpora import load_corpora, stream_training
-from recipes.translate.prepare import prepare, sample_pairs, take_text
+from recipes.translate.prepare import prepare, sample_pairs
 from recipes.translate.settings import TranslateConfig
-from recipes.translate.text import check_text, make_text
+from recipes.translate.text import check_moses, make_text
 
 
 @pytest.fixture
@@ -42,13 +43,15 @@ def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
     prepare(config, shard_lines=25)
     corpora = load_corpora(config)
     assert corpora.train is None
-    take_text(config, tmp_path)
+    take_files(config.records, ["vocabulary.model"], tmp_path)
     text = make_text(config, None, tmp_path)
     batches, validation = make_batches(config, corpora, text)
     in_memory = dataclasses.replace(config, records=None)
     corpora = load_corpora(in_memory)
     (tmp_path / "run").mkdir()
-    own = make_text(in_memory, sample_pairs(in_memory, corpora.train, "train"), tmp_path / "run")
+    own = make_text(
+        in_memory, sample_pairs(corpora.train, "train", config.vocabulary_sentences, config.seed), tmp_path / "run"
+    )
     others, _ = make_batches(in_memory, corpora, own)
     assert batches.summary() == others.summary() and "54 examples" in batches.summary()
     assert validation.bucket_lengths == batches.bucket_lengths
@@ -138,7 +141,7 @@ def test_another_vocabulary_is_refused(config, tmp_path):
         prepare(config)
     (tmp_path / "vocabulary.model").write_bytes(b"another run's")
     with pytest.raises(ValueError, match="begun with another vocabulary.model"):
-        take_text(config, tmp_path)
+        take_files(config.records, ["vocabulary.model"], tmp_path)
     vocabulary.unlink()
     with pytest.raises(ValueError, match="Received: without vocabulary.model"):
         prepare(config)
@@ -153,10 +156,10 @@ def test_nothing_is_written_where_text_is_missing(config, tmp_path):
 def test_a_missing_package_is_reported_first(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
     with pytest.raises(ImportError, match=r"pip install jieba"):
-        check_text(TranslateConfig(source_language="zh", moses=True))
+        check_moses(["zh", "de"])
     jieba = types.SimpleNamespace(setLogLevel=lambda level: None, cut=lambda line: [line[:2], " ", line[2:]])
     monkeypatch.setitem(sys.modules, "jieba", jieba)
-    check_text(TranslateConfig(source_language="zh", moses=True))
+    check_moses(["zh", "de"])
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_embeddings_are_written_for_both_languages(transformer, tmp_path):
 
 def test_operations_of_a_token(transformer):
     batches = types.SimpleNamespace(num_tokens={"source": 100, "target": 50})
-    used = tensorboard.flops_utilization(TranslateConfig(peak_flops=1e9), transformer, batches)
+    used = tensorboard.flops_utilization(transformer, batches, peak_flops=1e9)
     attention = 3 * 8 * 2 * 4 + 4 * 4 * 8  # queries, keys and values of two heads; four pairs
     encoder, decoder = (2 * (number * attention + 2 * 8 * 16) for number in (1, 2))
     assert used.flops_per_token == 6 * (2 * encoder + decoder + 12 * 8)

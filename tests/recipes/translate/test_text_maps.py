@@ -15,7 +15,6 @@ from recipes.translate import evaluation, map_pictures
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.corpora import load_corpora
 from recipes.translate.modelling import make_transformer
-from recipes.translate.prepare import sample_pairs
 from recipes.translate.text import make_text
 from recipes.translate.text_maps import lines_of_test, maps_of_test
 from tests.recipes.commands import drawn
@@ -40,7 +39,7 @@ def runs(tmp_path_factory):
         )
         corpora = load_corpora(config)
         run.start(config)
-        text = make_text(config, sample_pairs(config, corpora.train, corpora.train.name), run.folder)
+        text = make_text(config, corpora.train, run.folder)
         keras.utils.set_random_seed(0)
         transformer = make_transformer(config, text.source.vocabulary_size, text.target.vocabulary_size)
         transformer.build()
