@@ -148,10 +148,10 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
 
 @dataclasses.dataclass
 class CallMask:
-    """Masks of a call that are made into one where it is needed, for some rows or for all.
+    """Masks of a call, combined into one on demand, for some rows or for all.
 
-    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of integers of the queries,
-    `(B or 1, n)`, and of the keys, `(B or 1, m)`, that is True where a query may attend.
+    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of one integer for each query,
+    `(B or 1, n)`, and for each key, `(B or 1, m)`, that is True where a query may attend.
     """
 
     tensors: list
@@ -160,7 +160,7 @@ class CallMask:
     window: int | None = None  # of queries and keys at positions 0, 1, ...
 
     def combined(self):
-        """One boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
+        """Returns one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
         ruled = [rule(queries[:, None, :, None], keys[:, None, None, :]) for rule, queries, keys in self.rules]
         return combine_masks(*self.tensors, *ruled)
 

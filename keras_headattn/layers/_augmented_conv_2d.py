@@ -26,8 +26,9 @@ class AugmentedConv2D(SavedNames):
     "Evolving attention with residual convolutions".
 
     Args:
-        filters: channels of the output, those of attention included.
-        kernel_size: of the convolution, in pixels both ways. It has no bias and pads both sides alike.
+        filters: channels of the output, including those of attention.
+        kernel_size: height and width of the convolution's kernel. The convolution has no bias and pads both sides
+            alike.
         attention: layer to copy, such as `MultiHeadAttention(8, 20, value_dim=4)` or the stock layer, with the
             `output_shape` `num_heads * value_dim`. See also `augmented_widths`.
         strides: of the convolution.

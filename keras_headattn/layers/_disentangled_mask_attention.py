@@ -170,7 +170,7 @@ class DisentangledMaskAttention(Attention):
         return bool(training) or super().adds_losses(training)
 
     def gamma(self) -> Tensor:
-        """Returns the current share of the weights under S: a scalar."""
+        """Returns gamma, the current share of the weights under S: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:

@@ -27,8 +27,8 @@ class EvolvingAttention(Attention):
     The first layer of a chain, which has no previous map, passes its logits on. So does a layer whose previous map has
     another shape: it begins a new chain. With `alpha=0` there is no chain, and every layer convolves.
 
-    In an encoder, mask padded queries as well, by `query_mask`: they are rows of the image. Masked positions are 0 in
-    it. Decode step by step without gaps: a cache holds only the last rows of the map.
+    In an encoder, mask padded queries as well, with `query_mask`: they are rows of the image, in which masked positions
+    are 0. Decode step by step without gaps: a cache holds only the last rows of the map.
 
     Source: Wang et al. 2021, "Evolving attention with residual convolutions", eq. 4 and section 3.5. (The public code
     swaps alpha and beta.)

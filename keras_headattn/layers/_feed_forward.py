@@ -11,7 +11,7 @@ from keras_headattn.ops._dense import sizes
 
 @register_keras_serializable(package="keras_headattn")
 def gelu_tanh(x):
-    """Computes GELU by its tanh formula, with which BERT and T5 1.1 were trained."""
+    """Computes GELU by its tanh formula, as in the training of BERT and T5 1.1."""
     return activations.gelu(x, approximate=True)
 
 

@@ -9,9 +9,8 @@ from keras_headattn.layers._get import get
 class Template:
     """A layer's configuration, from which a block makes its layers.
 
-    Keeps one layer, never built, for as long as it lives: while saving, Keras tells objects apart by `id()`, and a
-    temporary layer could pass for another one. `layer` is a layer, its configuration, a `Template` or `None`, which
-    makes `None`.
+    Keeps one unbuilt layer alive: Keras tells objects apart by `id()` while saving, and could mistake a temporary layer
+    for another. `layer` is a layer, its configuration, a `Template`, or `None`, for which `make` returns `None`.
     """
 
     def __init__(self, name, layer):
