@@ -131,7 +131,7 @@ def _without_output(model, layer, heads, head):
     if not calls:
         raise ValueError(
             f"`evaluate` must run the layer {layer.path!r} anew, as `model.evaluate`, `model.predict` and `model(...)` "
-            "do; the layer has no output projection to be masked in a function that was compiled before. "
+            "do; it has no output projection, so a function compiled before cannot mask its heads. "
             "Received: an `evaluate` that never called it"
         )
 

@@ -90,7 +90,7 @@ def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: 
     shapes = {name: (len(weights), *weights.shape[2:]) for name, weights in layers.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(
-            "`maps` must be of the same batch, queries and keys in all layers; choose those of one kind, such as the "
+            "`maps` must have the same batch, queries and keys in all layers; choose layers of one kind, such as the "
             f"encoder's. Received: (B, n, m) of {shapes}"
         )
     mask = _as_mask(mask, *next(iter(layers.items())))
@@ -148,9 +148,9 @@ def _distributions(name, weights):
     if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) <= SUM_TOLERANCE)):
         _, row = np.unravel_index(np.argmax(np.maximum(np.abs(sums[..., 0] - 1), -weights.min(-1))), sums.shape[:2])
         raise ValueError(
-            "Every row of `maps` must be at least 0 and sum to 1; leave out padding and queries that may attend to "
-            "nothing with `mask`; weights that heads exchange after the softmax have no divergence. "
-            f"Received: {name}, where of query {row} the least weight is {weights[:, row].min():.4g} and the sums are "
+            "Every row of `maps` must be at least 0 and sum to 1. Leave out padding and queries that may attend to "
+            "nothing with `mask`. Weights mixed between heads after the softmax have no divergence. "
+            f"Received: {name}, where for query {row} the least weight is {weights[:, row].min():.4g} and the sums are "
             f"{sums[:, row, 0]}"
         )
     return weights / sums

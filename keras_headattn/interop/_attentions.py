@@ -52,7 +52,7 @@ def copy_attention(
     ours = _attentions(target, Attention)
     if len(theirs) != len(ours) or not ours:
         raise ValueError(
-            "`source` and `target` must have as many attention layers, and at least one. "
+            "`source` and `target` must have the same number of attention layers, at least one. "
             f"Received: {len(theirs)} and {len(ours)}"
         )
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]

@@ -137,7 +137,7 @@ def from_pretrained(
     kind = kind or _kind_of(tensors, path)
     make = _make_t5 if kind in T5S else _make_translator if kind in TRANSLATORS else _make_encoder
     if head is not None and kind not in ENCODERS:
-        raise ValueError(f"`head` is of BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
+        raise ValueError(f"`head` is for BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
     model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     return (model, report) if return_report else model
@@ -149,7 +149,7 @@ def _with_map_initializer(attention, map_initializer):
     made = cls.func if isinstance(cls, functools.partial) else cls
     if not (isinstance(made, type) and issubclass(made, ours.EvolvingAttention)):
         raise ValueError(
-            "`map_initializer` is of EvolvingAttention by its name or class; give it to the layer itself. "
+            "`map_initializer` is for EvolvingAttention by name or class; set it on a layer itself. "
             f"Received: attention={attention!r}"
         )
     return functools.partial(cls, map_initializer=map_initializer)
@@ -178,7 +178,7 @@ def _kind_of(tensors, path):
         if any(name.startswith(prefix) for name in tensors):
             return kind
     raise ValueError(
-        "A folder without config.json must be of BERT, ELECTRA or T5, see `from_pretrained`. "
+        "A folder without config.json must hold a BERT, ELECTRA or T5, see `from_pretrained`. "
         f"Received: {path} with {', '.join(sorted(tensors)[:3])}"
     )
 

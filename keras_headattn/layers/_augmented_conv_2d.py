@@ -82,7 +82,7 @@ class AugmentedConv2D(SavedNames):
         self.attention_filters = layer.num_heads * layer.value_dim
         if self.attention_filters >= filters:
             raise ValueError(
-                f"`filters` must be more than those of attention, num_heads={layer.num_heads} times "
+                f"`filters` must be more than the channels of attention, num_heads={layer.num_heads} times "
                 f"value_dim={layer.value_dim}. Received: filters={filters}"
             )
         if upsampling not in UPSAMPLINGS:

@@ -127,8 +127,8 @@ class DisentangledMaskAttention(Attention):
                 )
         if self.kept_information and widths["query"] not in (None, self.num_heads * self.key_dim):
             raise ValueError(
-                "`kept_information` compares a head's part of the inputs with its queries, which must be as wide: give "
-                "num_heads * key_dim = the width of `query`, or kept_information=0. "
+                "`kept_information` compares a head's part of the inputs with its queries, which must have the same "
+                "width: set num_heads * key_dim to the width of `query`, or kept_information to 0. "
                 f"Received: {self.num_heads} * {self.key_dim} and {widths['query']}"
             )
 

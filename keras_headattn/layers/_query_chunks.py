@@ -33,7 +33,7 @@ def as_chunk_size(size, layer, is_possible):
     """Checks and returns the argument `query_chunk_size` of a layer."""
     if size is not None and not is_possible:
         raise ValueError(
-            "`query_chunk_size` needs scores that stay in the layer, those of one query independent of the others. "
+            "`query_chunk_size` needs scores that are not passed on and do not depend on other queries. "
             f"Received: query_chunk_size={size!r} for {type(layer).__name__}"
         )
     if size is None or isinstance(size, str) and size == "auto":

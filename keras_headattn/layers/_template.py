@@ -69,9 +69,9 @@ def _loaded(name, config):
         wrong = [key for key, value in config["config"].items() if _plain(found.get(key)) != _plain(value)]
         if wrong:
             raise ValueError(
-                f"In this file `{name}` is the same object as a layer of other settings: an old version with a defect "
-                "saved it. Make the model from its settings, and load its weights by `load_weights`. "
-                f"Received: {name} of other settings for {', '.join(wrong)}"
+                f"In this file `{name}` is the same object as a layer with other settings, because an old "
+                "version had a bug. Make the model from its settings, and load its weights with `load_weights`. "
+                f"Received: {name} with other settings for {', '.join(wrong)}"
             )
     return layer
 

@@ -77,7 +77,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if patterns and not any(found):
             paths = ", ".join(variable.path for variable in variables[:3])
             raise ValueError(
-                f"`rates` must have a pattern that is found in a path. Received: {[*self.rates]} for {paths} and so on"
+                f"`rates` must have a pattern that occurs in a path. Received: {[*self.rates]} for {paths} and so on"
             )
         self._members = {}
         for number_, (variable, pattern) in enumerate(zip(variables, found, strict=True)):
@@ -110,7 +110,7 @@ def _compile(pattern):
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise ValueError(f"`rates` must have regular expressions. Received: {pattern!r}") from error
+        raise ValueError(f"The keys of `rates` must be regular expressions. Received: {pattern!r}") from error
 
 
 def layerwise_rates(num_layers: int, factor: float = 0.8, skipped: int = 1) -> dict[str, float]:

@@ -267,7 +267,7 @@ def _as_inner_optimizer(received):
         raise ValueError(f"`inner_optimizer` must be an optimizer or its name. Received: inner_optimizer={received!r}")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
-            "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does by itself. "
+            "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does itself. "
             f"Received: inner_optimizer={optimizer}"
         )
     return optimizer

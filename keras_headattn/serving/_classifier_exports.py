@@ -226,7 +226,7 @@ def _decoded(images, preprocess, shape):
     spec = dataset.element_spec[1]
     if not spec.shape.is_fully_defined():
         raise ValueError(
-            "`preprocess` must return images of one size if the model takes any. "
+            "`preprocess` must return images of one size if the model takes images of any size. "
             f"Received: pixels of shape {tuple(spec.shape)}"
         )
     last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))

@@ -192,5 +192,5 @@ def _check_folder(name, folder):
         raise ValueError(f"There is no folder of SavedModels. Received: {str(folder)!r}")
     if (folder / "saved_model.pb").exists():
         raise ValueError(
-            f"Give the folder that has the versions, {str(folder.parent)!r}. Received: {str(folder)!r}, one of them"
+            f"Give the folder of all versions, {str(folder.parent)!r}. Received: {str(folder)!r}, one of them"
         )

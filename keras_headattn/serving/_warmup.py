@@ -90,7 +90,7 @@ def batches(name, rows, batch_sizes):
 def _record(name, inputs, signatures):
     if name not in signatures:
         names = sorted(known for known in signatures if not known.startswith("__"))
-        raise ValueError(f"`requests` must be of the signatures {names}. Received: requests of {name!r}")
+        raise ValueError(f"`requests` must be for the signatures {names}. Received: requests for {name!r}")
     specs = signatures[name].inputs
     if specs.keys() != inputs.keys():
         raise ValueError(f"Requests of {name!r} must have the inputs {sorted(specs)}. Received: {sorted(inputs)}")

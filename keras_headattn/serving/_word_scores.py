@@ -171,7 +171,7 @@ class WordScores:
             if not poolings:
                 raise ValueError(
                     "kind='pooling' needs a model with SelfAttentivePooling. "
-                    f"Received: one with {len(maps)} other layers of attention, of which there are 'cls' and 'received'"
+                    f"Received: one with {len(maps)} other attention layers, for kind='cls' or 'received'"
                 )
             return tf.reduce_mean(tf.concat(poolings, axis=1), axis=1)
         if not -len(maps) <= layer < len(maps):

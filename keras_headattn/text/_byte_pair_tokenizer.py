@@ -185,7 +185,7 @@ def _merge_ids(merges, ids, place):
         parts = merge.split(" ") if isinstance(merge, str) else ()
         if len(parts) != 2 or not all(token in ids for token in (*parts, "".join(parts))):
             raise ValueError(
-                "`merges` must be two tokens each with a space between, and they and their join must be in the "
+                "`merges` must be pairs of tokens with a space between; both tokens and the joined one must be in the "
                 f"vocabulary. Received: {place(index)}={merge!r}"
             )
         pair = ids[parts[0]] * len(ids) + ids[parts[1]]

@@ -86,7 +86,7 @@ def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols
     check_number("character_coverage", character_coverage, least=0.98, most=1)
     if len(set(user_defined_symbols)) < len(user_defined_symbols) or not all(user_defined_symbols):
         raise ValueError(
-            "`user_defined_symbols` must be different from each other, and none empty. "
+            "`user_defined_symbols` must be distinct and not empty. "
             f"Received: user_defined_symbols={user_defined_symbols}"
         )
     own = 4 + len(user_defined_symbols)
@@ -107,7 +107,7 @@ def _sentences(files_or_sentences):
         return itertools.chain.from_iterable(map(read_sentences, everything))
     if os.path.isfile(first):
         raise ValueError(
-            "`files_or_sentences` must have files as pathlib.Path: str are sentences, but the first names a file. "
+            "`files_or_sentences` must have files as pathlib.Path: strings are sentences, but the first names a file. "
             f"Received: {first!r}"
         )
     return everything

@@ -247,7 +247,7 @@ class Bert(Model):
         allowed = {"token_ids", "segment_ids"} if self.num_segments else {"token_ids"}
         if "token_ids" not in inputs or not set(inputs) <= allowed:
             raise ValueError(
-                '`inputs` must be token ids, or a dictionary of "token_ids" and, of a model with segments, '
+                '`inputs` must be token ids, or a dictionary of "token_ids" and, for a model with segments, '
                 f'"segment_ids". Received: inputs={sorted(inputs)}, num_segments={self.num_segments}'
             )
         return inputs["token_ids"], inputs.get("segment_ids")

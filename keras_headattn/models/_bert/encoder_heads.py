@@ -121,12 +121,12 @@ class EncoderClassifier(_Head):
         has_pooler = encoder.pooler is not None
         if has_pooler and (kind != "bert" or head_dim is not None or pooling != "first"):
             raise ValueError(
-                "`encoder` must have no pooler where the head does not use it: give it `pooler=False`. "
+                "`encoder` must have no pooler if the head does not use it: make it with `pooler=False`. "
                 f"Received: a pooler, kind={kind!r}, head_dim={head_dim}, pooling={pooling!r}"
             )
         if KINDS[kind] is None and head_dim is not None:
             raise ValueError(
-                f"`head_dim` is of a head with a dense layer. Received: head_dim={head_dim}, kind={kind!r}"
+                f"`head_dim` needs a head with a dense layer. Received: head_dim={head_dim}, kind={kind!r}"
             )
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in range(2)]
         width = self.head_dim or encoder.hidden_dim

@@ -60,7 +60,7 @@ class Pretraining(Model):
         self._random_tokens = np.setdiff1d(np.arange(encoder.vocabulary_size), self._never_drawn).tolist()
         if self._never_drawn[-1] >= encoder.vocabulary_size or not self._random_tokens:
             raise ValueError(
-                "`mask_id` and `special_ids` must be some ids of the vocabulary. "
+                "`mask_id` and `special_ids` must be ids of the vocabulary, not all of them. "
                 f"Received: mask_id={mask_id}, special_ids={special_ids} and a vocabulary of {encoder.vocabulary_size}"
             )
         self.means = {"masked_accuracy": keras.metrics.Mean(name="masked_accuracy")}
@@ -123,7 +123,7 @@ class Pretraining(Model):
         """Returns the inputs with their own masks, or new ones."""
         given = [name for name in MASKS if name in inputs]
         if given and len(given) < len(MASKS):
-            raise ValueError(f"Masks are {', '.join(MASKS)}: `draw_masks` makes all of them. Received: {given} alone")
+            raise ValueError(f"`inputs` must have all of {', '.join(MASKS)}, as from `draw_masks`. Received: {given}")
         return inputs if given else self._draw(inputs, seeds)
 
     def _draw(self, inputs, seeds):

@@ -138,7 +138,7 @@ def _augment(convolutions, attention, attention_stages, downsampled_stages, rati
 def _stages(name, stages, count):
     """Returns indices of stages from 0."""
     if not all(-count <= stage < count for stage in stages):
-        raise ValueError(f"`{name}` must be numbers of the {count} stages. Received: {name}={stages}")
+        raise ValueError(f"`{name}` must be indices of the {count} stages. Received: {name}={stages}")
     return {stage % count for stage in stages}
 
 

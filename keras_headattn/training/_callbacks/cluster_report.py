@@ -35,7 +35,7 @@ class ClusterReport(keras.callbacks.Callback):
     def _layers(self):
         layers = [layer for layer in flatten_layers(self.model) if isinstance(layer, DisentangledMaskAttention)]
         if not layers:
-            raise ValueError(f"There is no DisentangledMaskAttention in the model. Received: model={self.model}")
+            raise ValueError(f"The model must have a DisentangledMaskAttention. Received: model={self.model}")
         return layers
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

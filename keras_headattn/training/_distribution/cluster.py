@@ -37,7 +37,7 @@ def cluster_from_environment(environment: Mapping[str, str] | None = None) -> di
     if environment.get("SLURM_STEP_NODELIST"):
         return _from_slurm(environment)
     raise ValueError(
-        "Nothing says which workers there are. Set TF_CONFIG, or start the processes by srun, Kubernetes' training "
+        "The environment names no workers. Set TF_CONFIG, or start the processes with srun, Kubernetes' training "
         "operator or SageMaker. Received: none of TF_CONFIG, SM_HOSTS and SLURM_STEP_NODELIST"
     )
 
