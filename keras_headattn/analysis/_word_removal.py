@@ -14,7 +14,7 @@ PORTION = 1_000  # texts at once: enough to fill batches of few lengths
 
 
 class WordRemoval:
-    """Texts, or pairs, whose words are removed before a model reads them; arguments as of `lime`."""
+    """Texts, or pairs, whose words are removed before a model reads them; arguments as in `lime`."""
 
     def __init__(self, predict, texts, second_texts=None, keep_second=False):
         sides = [texts] if second_texts is None else [texts, second_texts]

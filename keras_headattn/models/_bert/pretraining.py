@@ -68,11 +68,11 @@ class Pretraining(Model):
         self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
 
     def draw_masks(self, inputs: Tensor | Mapping[str, Tensor], training: bool = True) -> dict[str, Tensor]:
-        """Draws the masks of a batch, such as those of a validation set once; a call without masks draws its own.
+        """Draws the masks of a batch, such as once for a validation set; a call without masks draws its own.
 
         Args:
-            inputs: as of a call.
-            training: if False, from a fixed seed.
+            inputs: as in a call.
+            training: False to draw from a fixed seed.
 
         Returns:
             `inputs`; `"masked_ids"` `(B, n)`, the text with masks; `"mask_positions"` `(B, K)`; and `"mask_weights"`
@@ -87,7 +87,7 @@ class Pretraining(Model):
         Without them each replica divides by the counts of its own rows.
 
         Args:
-            inputs: as of a call, the whole batch.
+            inputs: as in a call, the whole batch.
 
         Returns:
             `inputs`; and `"mean_masks"` and `"mean_tokens"`, both `(B,)`: drawn tokens and real tokens per row,
