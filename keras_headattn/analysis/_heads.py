@@ -230,7 +230,7 @@ def draw_error_by_heads(
 ) -> Figure:
     """Draws error against number of heads: mean and sample standard deviation over seeds.
 
-    As figure 3 of An et al. 2020, "Repulsive attention". Needs matplotlib.
+    Like figure 3 of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
         models: dictionary from model name to a dictionary from number of heads to the list of its seeds' errors.

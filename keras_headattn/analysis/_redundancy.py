@@ -168,13 +168,13 @@ def draw_head_redundancy(
 ) -> Figure:
     """Draws the redundancy of each pair of heads, models side by side on one scale.
 
-    Titles have the mean (HR). Heads and layers are counted from 1. As figures 3, 9 and 10 of "Disentangled mask
+    Titles show the mean (HR). Heads and layers are counted from 1. Like figures 3, 9 and 10 of "Disentangled mask
     attention in Transformer" (anonymous). Needs matplotlib.
 
     Args:
         models: dictionary from model name to matrix `(H, H)`, see `head_redundancy_matrix`.
-        layers: numbers of heads of the layers, which sum to H, to draw lines between layers; or a dictionary of these
-            by model. Default `None`: no lines.
+        layers: number of heads of each layer, with sum H, to draw lines between layers; or a dictionary of these by
+            model. Default `None`: no lines.
         title: title of the figure.
 
     >>> figure = draw_head_redundancy({"standard": [[1, 0.9], [0.9, 1]], "disentangled": [[1, 0.5], [0.5, 1]]})
@@ -224,7 +224,7 @@ def draw_queries(
     """Draws queries laid out by t-SNE and coloured by head, models side by side: gaps show that heads differ.
 
     All heads of a model are laid out together. Coordinates have no unit and cannot be compared between models. Heads
-    are counted from 1. As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous). Needs
+    are counted from 1. Like figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous). Needs
     scikit-learn and matplotlib.
 
     Args:

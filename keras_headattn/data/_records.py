@@ -59,9 +59,7 @@ class Records:
             ) from error
 
     def histogram(self) -> dict[str, Any]:
-        """Returns the joined histograms of all shards: int arrays `length` and `examples`, and a dict of these,
-        `tokens`.
-        """
+        """Returns the combined histogram of all shards: int arrays `length` and `examples`, and a dict, `tokens`."""
         found = [shard["histogram"] for shard in self.shards]
 
         def joined(parts):

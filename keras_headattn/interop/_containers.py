@@ -52,7 +52,7 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the file is damaged, of another format, a pickle of other things, refers to other files, claims
-            more memory than it stores, or holds numbers that NumPy lacks.
+            more memory than it stores, or has a dtype that NumPy lacks.
         ImportError: if the format needs a package that is not installed.
 
     >>> import safetensors.numpy

@@ -42,7 +42,7 @@ def from_keras_hub(
         The model, or with `return_report` `(model, report)`.
 
     Raises:
-        ValueError: if the backbone is another or does not fit.
+        ValueError: if the backbone is of another class or does not fit.
 
     ```python
     backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")

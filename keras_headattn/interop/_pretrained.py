@@ -74,14 +74,14 @@ def from_pretrained(
 
     | format | files | model |
     |---|---|---|
-    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian or m2m_100; tensors as `read_tensors` has them | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian or m2m_100; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
     | Hugging Face | as above, of the encoder of a T5 or mT5 alone (`T5EncoderModel`) | `TransformerEncoder` |
     | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
     | t5x | `checkpoint` in one file | `T5` |
     | KerasHub | a preset: `config.json` and `model.weights.h5` | `Bert` |
 
-    Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units a head). Weights that the
-    attention has beyond the checkpoint, such as the convolution of `EvolvingAttention`, are initialised.
+    Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units per head). Weights of the
+    attention that the checkpoint lacks, such as the convolution of `EvolvingAttention`, are initialised.
 
     Token ids are the checkpoint's, except that Marian and M2M100 swap padding and id 0, as `Transformer` pads with 0.
     The ids that the checkpoint suppresses or forces become `suppress` and `force_end` of the model;
@@ -352,8 +352,8 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
     """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
-    It is read from tokenizer.json or else older files. Settings that would change ids are honoured or refused. Added
-    tokens stay whole in texts.
+    It is read from tokenizer.json or else older files. Settings that would change ids are either applied or refused.
+    Added tokens stay whole in texts.
 
     Args:
         path: str or path of a folder of Hugging Face or a KerasHub preset.

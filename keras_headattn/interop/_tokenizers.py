@@ -175,9 +175,10 @@ def _marian(path, config, arguments):
 def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> tuple[bytes, bytes]:
     """Returns a Marian folder's SentencePiece models, source and target, with the ids of `from_pretrained`'s model.
 
-    Marian has its own vocabulary, vocab.json. The models have its tokens at its ids, with padding and id 0 swapped, and
-    the scores of the folder's models; padding begins a translation. Tokens that only the vocabulary has never occur in
-    text. Pieces that only a model has are left out, so such text is split further, where Marian has an unknown token.
+    Marian has its own vocabulary, vocab.json. The returned models have its tokens at its ids, with padding and id 0
+    swapped, and the scores of the folder's models; padding begins a translation. Tokens found only in the vocabulary
+    never occur in text. Pieces found only in a model are left out: such text is split further, where Marian has an
+    unknown token.
 
     Args:
         path: str or path of the folder.

@@ -57,10 +57,10 @@ def export_translator(
             `allowed_batch_sizes`. Default (1, 8); `()` for none.
         attention: bool, True to add the signature `attention`. Default False.
         weights: storage of large matrices: `"float32"`, `"bfloat16"` (half the bytes) or `"int8"` (a quarter, with a
-            factor for each output of a kernel and each token of an embedding). They are multiplied as float32, so a
-            call takes a little longer, not less. Default `"float32"`.
-        cpu_only: bool, True if servers have no GPU: the search runs in one thread, in two thirds of the time, and not
-            on GPUs. Default False.
+            factor for each output of a kernel and each token of an embedding). They are multiplied as float32, so calls
+            get slightly slower, not faster. Default `"float32"`.
+        cpu_only: bool, True if servers have no GPU: the search runs in one thread, which takes two thirds of the time,
+            and not on GPUs. Default False.
 
     Raises:
         ValueError: if the end symbols of searcher and tokenizer differ, `max_source_length` is below 2, `run` is

@@ -29,7 +29,7 @@ MESSAGES = {
 
 
 def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers others.
+    """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers any.
 
     The first request of a signature and shape is much slower than later ones. The `export_...` functions write some
     requests; replace them to warm a server up for other shapes. The file is `assets.extra/tf_serving_warmup_requests`.

@@ -35,7 +35,7 @@ class BytePairTokenizer(PairTokenizer):
         merges: path of `merges.txt`, or a list of str, two tokens with a space between.
         max_length, added_tokens: see `WordPieceTokenizer`.
         add_prefix_space: True to put a space before text that does not begin with one, so that the first word is like
-            later ones. RoBERTa has False.
+            later ones. RoBERTa uses False.
 
     Call arguments:
         texts, second_texts: see `WordPieceTokenizer`.

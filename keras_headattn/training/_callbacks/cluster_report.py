@@ -18,8 +18,9 @@ class ClusterReport(keras.callbacks.Callback):
     """Callback that logs the losses of `DisentangledMaskAttention` and its effective number of clusters.
 
     The losses `shared_information`, `kept_information`, `divergence` and `diversity` are unweighted means over layers
-    and about the last 100 steps. `clusters` is the exponential of the mutual information of token and cluster, from 1
-    (no separation) to `num_clusters` (certain and balanced), averaged over mixtures; `least_clusters` is the minimum.
+    and over about the last 100 steps. `clusters` is the exponential of the mutual information of token and cluster,
+    from 1 (no separation) to `num_clusters` (certain and balanced), averaged over mixtures; `least_clusters` is the
+    minimum.
 
     A warning names mixtures that have collapsed: fewer than 1.05 clusters, or over 95% of the tokens in one.
 

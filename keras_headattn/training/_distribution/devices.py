@@ -24,7 +24,7 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
 
     Raises:
         ValueError: if there are too few GPUs, the CPU is already set up otherwise, or the environment names no workers.
-        SystemExit: with code 138, if not all workers came in time.
+        SystemExit: with code 138, if not all workers join in time.
 
     >>> make_strategy(1).num_replicas_in_sync
     1

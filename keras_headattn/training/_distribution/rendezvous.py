@@ -13,7 +13,7 @@ _MOST_CONNECTIONS = 256
 
 
 def wait_for_all(addresses, index, timeout):
-    """Returns when all workers have called it, or raises a `TimeoutError`. They report to the first of `addresses`.
+    """Waits until all workers have called it, or raises a `TimeoutError`. They report to the first of `addresses`.
 
     TensorFlow's own wait has no deadline and ignores SIGTERM.
     """
