@@ -10,7 +10,7 @@ from keras_headattn.layers import Attention, capture_intermediates
 
 @dataclasses.dataclass
 class AttentionMaps:
-    """Maps of one attention layer in one call, as float32 NumPy arrays; `None` where a layer has no such map.
+    """Maps of one attention layer in one call, as float32 NumPy arrays; `None` if the layer has no such map.
 
     Attributes:
         weights: `(B, h, n, m)`, or `(B, h, h, n, m)` for heads in pairs.

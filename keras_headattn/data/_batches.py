@@ -55,7 +55,7 @@ class Batches:
         Args:
             bucket: index of the bucket; the batch has `self.rows[bucket]` rows.
             members: its examples, at most one for each row; in memory, their indices as an int array. `dataset()` calls
-                it with none to learn shapes and types.
+                it without any to learn shapes and types.
         """
         raise NotImplementedError
 

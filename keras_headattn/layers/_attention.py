@@ -1,4 +1,4 @@
-"""The stages of attention that every layer of this library shares."""
+"""The stages of attention, shared by every layer of this library."""
 
 import dataclasses
 import string
@@ -101,7 +101,7 @@ class State:
 
 
 class Attention(SavedNames):
-    """Base class: attention as stages, of which a variant replaces one.
+    """Base class of attention layers: a sequence of stages, of which a variant overrides one or more.
 
     | stage | from | to |
     |---|---|---|
@@ -134,7 +134,7 @@ class Attention(SavedNames):
         key_dim: width of a query and of a key of one head.
         value_dim: width of a value of one head. Defaults to `key_dim`.
         dropout: rate at which attention weights are dropped in training.
-        use_bias: whether the projections have biases.
+        use_bias: True for projections with biases.
         output_shape: integer or tuple, size of the last axis of the output. Defaults to the query's width.
         attention_axes: axes attended over; `None` means all but batch and features.
         sliding_window: a query attends only to keys less than this many positions away.

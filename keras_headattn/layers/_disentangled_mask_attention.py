@@ -55,7 +55,7 @@ class DisentangledMaskAttention(Attention):
         centre_gradient: factor of the gradient of the cluster centres.
         variance: of the Gaussians about z and the queries.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With the `role` `"decoder"`
-            S is used in training only. The widths of query and key must be multiples of `num_heads`; where they differ,
+            S is used in training only. The widths of query and key must be multiples of `num_heads`; if they differ,
             keys have their own mixture.
 
     >>> layer = DisentangledMaskAttention(num_heads=4, key_dim=4, num_clusters=3)

@@ -16,7 +16,7 @@ def gelu_tanh(x):
 
 
 def get_activation(identifier):
-    """Returns an activation as Keras does; knows `"gelu_tanh"` too."""
+    """Returns an activation as Keras does, and also knows `"gelu_tanh"`."""
     return gelu_tanh if identifier == "gelu_tanh" else activations.get(identifier)
 
 

@@ -65,7 +65,7 @@ def _rbf(particles, bandwidth):
 
 
 def _cosine(particles):
-    """A particle of zeros has a cosine of 1 to itself, and of 0 to all others."""
+    """Computes cosines; a particle of zeros has 1 to itself, and 0 to all others."""
     norm = ops.sqrt(ops.sum(ops.square(particles), axis=-1, keepdims=True))
     there = norm > TINY
     inverse = ops.where(there, 1.0 / ops.where(there, norm, 1.0), 0.0)

@@ -64,7 +64,7 @@ class Positions(keras.layers.Layer):
 
 
 def as_positions(name, positions, length=None):
-    """Casts integers `(n,)` to int32; n is `length` where both are known."""
+    """Casts integers `(n,)` to int32; n is `length` if both are known."""
     positions = ops.convert_to_tensor(positions)
     shape, dtype = tuple(positions.shape), backend.standardize_dtype(positions.dtype)
     fits = len(shape) == 1 and not differ(shape[0], length)

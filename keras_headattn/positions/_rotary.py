@@ -147,8 +147,8 @@ class NtkPositions(_Stretched):
 class YarnPositions(_Stretched):
     """Rotary positions for sequences `factor` times as long, with low frequencies divided, as in YaRN.
 
-    Pairs that turn more than `beta_fast` times in the original length keep their frequency; that of pairs that turn
-    less than `beta_slow` times is divided by `factor`. In between, the two are mixed in shares linear in the index of
+    Pairs that turn more than `beta_fast` times in the original length keep their frequency; pairs that turn less than
+    `beta_slow` times have theirs divided by `factor`. In between, the two are mixed in shares linear in the index of
     the pair. Rotated features are multiplied by `(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) +
     1)`.
 
@@ -216,8 +216,8 @@ class YarnPositions(_Stretched):
 class Llama3Positions(_Stretched):
     """Rotary positions for sequences `factor` times as long, with low frequencies divided, as in Llama 3.1.
 
-    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency; that of pairs that
-    turn less than `low_freq_factor` times is divided by `factor`. In between, the two are mixed in shares linear in the
+    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency; pairs that turn less
+    than `low_freq_factor` times have theirs divided by `factor`. In between, the two are mixed in shares linear in the
     number of turns.
 
     Source: Meta's Llama 3.1 model code (no paper): `rope_type` "llama3" of Hugging Face.

@@ -221,7 +221,7 @@ class EncoderDecoder(Model):
         """Makes the kernels of decoding from the weights, see `Attention.decoding_kernels`.
 
         Returns:
-            Dictionary of `"blocks"`, a list of those of the decoder blocks, and `"output"`, of the output layer.
+            Dictionary of `"blocks"`, a list with the kernels of each decoder block, and `"output"`, the output layer's.
         """
         made = {"blocks": self.decoder_stack.decoding_kernels()}
         if self.tie_output and self.target_embedding.quantization_mode is None:

@@ -15,8 +15,8 @@ _END = f"-batch-{0:08d}"  # suffix of checkpoints at the end of an epoch
 class CheckpointFolder:
     """Folder of a run's checkpoints, one file each; workers other than the first have subfolders `worker-1` and so on.
 
-    `run` must equal that of a checkpoint, `place` only that of one within an epoch: from the end of an epoch all
-    workers can continue from the first one's. The `keep` newest are kept, and the last one of the end of an epoch.
+    A checkpoint must have the same `run`, and within an epoch the same `place`: from the end of an epoch, all workers
+    can continue from the first worker's. The `keep` newest are kept, and the last one from the end of an epoch.
     """
 
     def __init__(self, folder, keep, run, place, strategy):
