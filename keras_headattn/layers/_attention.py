@@ -74,9 +74,9 @@ class State:
         projected: projections that are already computed, `(B, heads, n, width)`, by name.
         kernels: as in the call, or empty.
         rows: further tensors by name, with the queries on axis 2, from `before_attend`.
-        masks, chunk_size, seed: set if the call runs in chunks, see `query_chunk_size`: the parts of the mask, the
-            number of queries in a chunk, and the seed of the dropout. `mask`, `key` and `value` are then `None` outside
-            `attend`.
+        masks, chunk_size, seed: parts of the mask; and for a call in chunks, see `query_chunk_size`, the number of
+            queries in a chunk and the seed of the dropout. `mask` is then `None` outside `attend`, and `key` and
+            `value` are `None` inside.
     """
 
     query: Any = None
@@ -181,7 +181,7 @@ class Attention(SavedNames):
         use_causal_mask: forbids attending to later positions.
         cache, index: state of step-by-step decoding, see `init_cache`.
         positions: integers `(n,)`, positions of the queries in their sequence, for `sliding_window` and relative
-            positions. Default to the rows `index`, `index + 1`, ... of the cache.
+            positions. Default to `index`, `index + 1`, ..., or from 0 without an `index`.
         previous_scores: map that the previous block's layer returned, `(B, h, n, m)`, or `None`.
         return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers have no map
             and return `previous_scores` unchanged.
