@@ -49,7 +49,7 @@ def from_electra(
             networks.
         attention: the discriminator's, as in `Bert`. Default `"multi_head"`.
         generator_arguments: dictionary of arguments of the generator's `Bert`, such as `attention`. Default `None`.
-        return_report: bool, True to return reports of what was copied, too. Default False.
+        return_report: bool, True to return reports on the copying, too. Default False.
         **overrides: arguments of both `Bert`s in place of the checkpoint's; `num_heads` is the discriminator's only (64
             units a head by default without a configuration).
 

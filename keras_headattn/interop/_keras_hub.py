@@ -35,7 +35,7 @@ def from_keras_hub(
     Args:
         backbone: `BertBackbone`, `RobertaBackbone`, `ElectraBackbone` or `T5Backbone` of keras_hub.
         attention: as in the model. Default `"multi_head"`.
-        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        return_report: bool, True to return the `Report`, too. Default False.
         **overrides: arguments of the model in place of the backbone's.
 
     Returns:

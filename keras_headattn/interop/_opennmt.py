@@ -33,7 +33,7 @@ def from_opennmt(
         path: str or path of a folder of checkpoints, whose last is read, or of a checkpoint without `.index`.
         num_heads: int. Default `None`: 64 units per head, as in TransformerBase and TransformerBig.
         attention: as in `Transformer`. Default `"multi_head"`.
-        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        return_report: bool, True to return the `Report`, too. Default False.
         **overrides: arguments of `Transformer`, such as `activation` if it is not ReLU.
 
     Returns:

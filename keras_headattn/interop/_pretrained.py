@@ -95,7 +95,7 @@ def from_pretrained(
             `None`: no head.
         ignore: list of str, unknown keys of the configuration to ignore. Default: none.
         strict: bool, True to raise an error if tensors other than heads are left over. Default True.
-        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        return_report: bool, True to return the `Report`, too. Default False.
         **overrides: arguments of the model in place of the checkpoint's, such as `dropout=0.0`.
 
     Returns:

@@ -52,9 +52,7 @@ def export_translator(
         xla_signature: bool, True to add the signature `xla`. Default False.
         max_source_length: int, most ids of a source, including its end symbol; longer ones are cut. Default `None`:
             none are, so long ones may exhaust memory.
-        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
-        warmup_batch_sizes: ints, batch sizes of the warm-up requests to write, see `write_warmup`: a server's
-            `allowed_batch_sizes`. Default (1, 8); `()` for none.
+        run, warmup_batch_sizes: as in `export_classifier`.
         attention: bool, True to add the signature `attention`. Default False.
         weights: storage of large matrices: `"float32"`, `"bfloat16"` (half the bytes) or `"int8"` (a quarter, with a
             factor for each output of a kernel and each token of an embedding). They are multiplied as float32, so calls

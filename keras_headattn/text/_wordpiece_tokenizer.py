@@ -23,7 +23,7 @@ class WordPieceTokenizer(PairTokenizer):
     """WordPiece tokenizer of BERT, inside the TensorFlow graph.
 
     A text is `[CLS] A [SEP]`, a pair `[CLS] A [SEP] B [SEP]` with segment 1 for `B [SEP]`. The vocabulary is saved with
-    the model; a SavedModel needs the package tensorflow-text. Special tokens in a text count as ordinary text. Control
+    the model; a SavedModel needs the package tensorflow-text. Special tokens in a text are ordinary text. Control
     characters and bytes that are not UTF-8 are dropped. A word of more than 100 characters is one `[UNK]`.
 
     Source: Devlin et al. 2019, "BERT: pre-training of deep bidirectional transformers for language understanding"; Song

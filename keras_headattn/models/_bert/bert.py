@@ -44,8 +44,8 @@ BERT_SIZES: dict[str, dict[str, Any]] = {
 class Bert(Model):
     """Encoder of BERT, RoBERTa and ELECTRA with any attention layer of this library.
 
-    Its blocks are post-norm, as in `TransformerEncoder`. Score maps, such as those of `EvolvingAttention`, are passed
-    from block to block. Padding changes no other position's output.
+    Its blocks are post-norm, as in `TransformerEncoder`. Score maps, as in `EvolvingAttention`, are passed from block
+    to block. Padding changes no other position's output.
 
     Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers"; Liu et al. 2019, "RoBERTa";
     Clark et al. 2020, "ELECTRA"; Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
@@ -72,8 +72,8 @@ class Bert(Model):
         initializer_range: deviation of the normal distribution, cut at two deviations, of kernels and embeddings,
             including those of a head. Default 0.02, as published for widths from 256. Narrow encoders may learn more
             with a larger one, such as `hidden_dim ** -0.5`.
-        recompute: True to keep only the inputs of each block for the backward pass, which computes the rest again: less
-            memory, and a third more time.
+        recompute: True to keep only each block's inputs for the backward pass and compute the rest again: less memory,
+            but a third more time.
         embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not saved in the
             configuration.
 

@@ -48,8 +48,8 @@ def ResNet(
     `(B, height, width, channels)`. Blocks add before they activate (version 1) and stride in their first 3 x 3
     convolution.
 
-    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`, and score maps, such as
-    those of `EvolvingAttention`, are passed from each to the next, also across stages.
+    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`, and score maps, as in
+    `EvolvingAttention`, are passed from each to the next, also across stages.
 
     Source: He et al. 2016, "Deep residual learning for image recognition", in the form of TensorFlow's official models
     1.13; Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving attention with

@@ -46,8 +46,8 @@ class Transformer(EncoderDecoder):
         tie_output, output_bias: True for the transposed target embedding as output layer, and for its bias.
         suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`.
         force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
-        recompute: True to keep only the inputs of each block for the backward pass, which computes the rest again: less
-            memory, and a third more time.
+        recompute: True to keep only each block's inputs for the backward pass and compute the rest again: less memory,
+            but a third more time.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
