@@ -74,9 +74,8 @@ class State:
         projected: projections that are already computed, `(B, heads, n, width)`, by name.
         kernels: as in the call, or empty.
         rows: further tensors by name, with the queries on axis 2, from `before_attend`.
-        masks, chunk_size, seed: parts of the mask; and for a call in chunks, see `query_chunk_size`, the number of
-            queries in a chunk and the seed of the dropout. `mask` is then `None` outside `attend`, and `key` and
-            `value` are `None` inside.
+        masks, chunk_size, seed: parts of the mask; and for a call in chunks, their size and the dropout's seed. `mask`
+            is then `None` outside `attend`, and `key` and `value` are `None` inside.
     """
 
     query: Any = None
@@ -162,7 +161,7 @@ class Attention(SavedNames):
             computes it again, so memory grows with `n * query_chunk_size`. Output and gradients are the same up to
             rounding. If sizes are known, a chunk skips keys that a causal mask or a sliding window hides from it.
             `"auto"` uses chunks for maps above 256 MB or of unknown size. Calls that return, regularize or record the
-            weights compute the whole map. Default `None`: the whole map. Not for layers that pass scores on or let one
+            weights compute the whole map, as does the default, `None`. Not for layers that pass scores on or let one
             query's scores depend on other queries. (Rabe and Staats 2021, "Self-attention does not need O(n^2) memory")
 
     Call arguments:

@@ -27,8 +27,7 @@ class AugmentedConv2D(SavedNames):
 
     Args:
         filters: channels of the output, including those of attention.
-        kernel_size: height and width of the convolution's kernel. The convolution has no bias and pads both sides
-            alike.
+        kernel_size: height and width of the kernel. There is no bias, and both sides are padded alike.
         attention: layer to copy, such as `MultiHeadAttention(8, 20, value_dim=4)` or the stock layer, with the
             `output_shape` `num_heads * value_dim`. See also `augmented_widths`.
         strides: of the convolution.

@@ -22,7 +22,7 @@ class GaussianMixture(keras.layers.Layer):
     Computes in logarithms and in float32 (float64 for a float64 layer), so that far-away points are safe. No variance
     is below 1e-6. With TensorFloat-32, TensorFlow's default on GPUs, squared distances are accurate to three digits.
 
-    The centres start orthogonal and equally long, as far as the width allows, and the deviations start at 1, so that no
+    The centres start orthogonal and equally long, as far as the width allows, and the deviations at 1, so that no
     cluster takes all points near the origin.
 
     Source: "Disentangled mask attention in Transformer", eqs. 3 and 5; Jiang et al. 2017, "Variational deep embedding".

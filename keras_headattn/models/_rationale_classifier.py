@@ -129,8 +129,8 @@ class RationaleReader(Model):
 class RationaleClassifier(Model):
     """A `Bert` that reads long documents in windows, and a `RationaleReader` of the words' states.
 
-    The state of a word is that of its first piece. Below the trained layers the encoder has no dropout, so that its
-    states can be computed once for all epochs: `piece_states`.
+    The state of a word is that of its first piece. The encoder has no dropout below the trained layers, so its states
+    can be computed once for all epochs: `piece_states`.
 
     Source: see `RationaleReader`.
 

@@ -13,7 +13,7 @@ from keras_headattn.positions._positions import Positions, add_table, distances
 
 @register_keras_serializable(package="keras_headattn")
 class BucketPositions(Positions):
-    """Logits learned for each head and each bucket of distances, as in T5.
+    """Learned logits for each head and bucket of distances, as in T5.
 
     Half of the buckets hold one distance each: 0, 1, 2, ... The others hold ranges that grow exponentially up to
     `max_distance`; the last one also holds all larger distances. In both directions, half of the buckets are for keys

@@ -44,8 +44,8 @@ class Server:
         read_seconds: number, time limit for the next request on a connection to begin, and for its body to arrive.
             Default 10.
         rate: number, most requests per second from one address. Default 1000.
-        origins: list of str, such as `"http://localhost:8601"`: origins of other pages that may query this server, and
-            of servers that its own page may query. Default `()`.
+        origins: list of str, such as `"http://localhost:8601"`: other pages that may query this server, and servers
+            that its own page may query. Default `()`.
         grpc_port: int, port of TensorFlow Serving's gRPC services, 0 for any free port; needs tensorflow-serving-api.
             Default `None`: no gRPC.
 

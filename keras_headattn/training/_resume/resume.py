@@ -40,7 +40,7 @@ class Resume(keras.callbacks.CallbackList):
             Their state is all attributes that are numbers, texts, arrays, or lists and dictionaries of these.
             Attributes named like a constructor argument are saved only if they change in training, and never for
             Keras's own callbacks.
-        every: int, steps between checkpoints, in addition to the end of each epoch. Default `None`: only there.
+        every: int, steps between checkpoints, besides the end of each epoch. Default `None`: only there.
         keep: int, checkpoints to keep. If the newest is damaged, the one before is used. Default 2.
 
     The first Ctrl-C (SIGINT) or SIGTERM saves the state and ends training with `KeyboardInterrupt` or
