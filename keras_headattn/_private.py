@@ -21,7 +21,7 @@ HOOKS = {
 
 
 def flatten_layers(layer: Any) -> list[Any]:
-    """Lists a layer or model and all layers in it, at any depth; `model.layers` has the first level alone.
+    """Lists a layer or model and all layers in it, at any depth; `model.layers` has only the first level.
 
     Args:
         layer: `keras.layers.Layer` or `keras.Model`.

@@ -5,12 +5,12 @@ from keras import ops, tree
 
 
 def map_chunks(function, sliced, shared, dtype):
-    """Stacks `function(*(x[i] for x in sliced), *shared)` of each i, and keeps none of its intermediates.
+    """Stacks `function(*(x[i] for x in sliced), *shared)` over i without keeping its intermediates.
 
-    The backward pass runs the function again, a slice at a time. Gradients of `shared` are summed in their dtype.
+    The backward pass runs the function again, one slice at a time. Gradients of `shared` are summed in their dtype.
 
     Args:
-        function: makes a tensor of tensors, and depends on nothing else that has a gradient.
+        function: takes tensors and returns one; it depends on nothing else that has a gradient.
         sliced: list of tensors `(count, ...)`.
         shared: list of tensors.
         dtype: of the result.
@@ -24,7 +24,7 @@ def map_chunks(function, sliced, shared, dtype):
 
 
 def _map_in_tensorflow(function, sliced, shared, dtype):
-    # `keras.ops.map` keeps ten slices at once, and `keras.remat` knows no tensors from outside the loop.
+    # `keras.ops.map` runs ten slices at once, and `keras.remat` does not see tensors from outside the loop.
     import tensorflow as tf
 
     @tf.custom_gradient
@@ -36,11 +36,11 @@ def _map_in_tensorflow(function, sliced, shared, dtype):
         return output, lambda upstream: _gradients(tf, function, sliced, shared, upstream)
 
     number = len(sliced)
-    return whole(*map(tf.convert_to_tensor, (*sliced, *shared)))  # values of variables, not variables
+    return whole(*map(tf.convert_to_tensor, (*sliced, *shared)))  # values, not variables
 
 
 def _gradients(tf, function, sliced, shared, upstream):
-    """Gradients of all tensors of `sliced` and `shared`; `None` of integers and booleans."""
+    """Returns the gradients of all tensors of `sliced` and `shared`, `None` for integers and booleans."""
     count = tf.shape(upstream)[0] if upstream.shape[0] is None else upstream.shape[0]
     rows, sums = ([x for x in tensors if x.dtype.is_floating] for tensors in (sliced, shared))
 
@@ -64,18 +64,18 @@ def _gradients(tf, function, sliced, shared, upstream):
 
 
 def recompute(layer, function, inputs):
-    """Calls `function(inputs)`, a part of a layer's `call`, and keeps none of its intermediates.
+    """Calls `function(inputs)`, a part of a layer's `call`, without keeping its intermediates.
 
     The backward pass runs it again, with the same random numbers.
 
     Args:
-        layer: has all variables that `function` uses, and gets the losses that it adds.
-        function: makes a structure of tensors of one.
+        layer: owns all variables that `function` uses, and receives the losses that it adds.
+        function: takes a structure of tensors and returns one.
         inputs: structure of tensors and `None`.
     """
     tensors = _tensors(inputs)
     variables, states = layer.variables, layer.non_trainable_variables
-    made = {}  # the structure of the results, known once the function has run
+    made = {}  # structure of the results, known after the function has run
 
     def pure(*values):
         own = _packed(inputs, values)
@@ -100,7 +100,7 @@ def _tensors(structure):
 
 
 def _packed(structure, values):
-    """The first of `values` in place of the tensors of a structure."""
+    """Returns the structure with its tensors replaced by the first of `values`."""
     values = iter(values)
     return tree.map_structure(lambda x: None if x is None else next(values), structure)
 
@@ -112,7 +112,7 @@ def _recompute_in_tensorflow(function):
     @tf.custom_gradient
     def whole(*tensors):
         def gradient(*upstream):
-            # XLA and Grappler would take the first results for the second ones, were the inputs the same.
+            # With the same inputs, XLA and Grappler would reuse the first results.
             nothing = 0 * tf.cast(tf.reduce_sum(tf.reshape(upstream[0], [-1])[:1]), "float32")
             again = [x + tf.cast(nothing, x.dtype) if x.dtype.is_floating else x for x in tensors]
             watched = [x for x in again if x.dtype.is_floating]

@@ -69,7 +69,7 @@ def as_axes(axes):
 
 
 def chains(previous_scores_shape, map_shape):
-    """True if a map of the first shape, or `None`, is carried on in one of the second; an unknown size fits any."""
+    """Returns True if a map of the first shape, or `None`, continues in one of the second; an unknown size fits any."""
     if previous_scores_shape is None:
         return False
     (heads, own_heads), *lengths = zip(previous_scores_shape[1:], map_shape[1:], strict=True)
@@ -77,5 +77,5 @@ def chains(previous_scores_shape, map_shape):
 
 
 def differ(size, other):
-    """True if two sizes are known and not the same. In a graph, a size that is not known is `None` or a tensor."""
+    """Returns True if two sizes are known and differ. In a graph, an unknown size is `None` or a tensor."""
     return isinstance(size, int) and isinstance(other, int) and size != other

@@ -119,8 +119,8 @@ class Disagreement(keras.regularizers.Regularizer):
 class CosineSimilarity(keras.regularizers.Regularizer):
     """Cosine similarity of the heads' parameters; also a `kernel_regularizer` of any layer with an axis of heads.
 
-    A step against its gradient, which for a head is that of its mean cosine with all heads, drives the heads apart. The
-    update printed in the paper is a step along it.
+    A head's gradient is that of its mean cosine with all heads. A step against it drives the heads apart; the update
+    printed in the paper is a step along it.
 
     Source: An et al. 2020, "Repulsive attention", section C.6.
 

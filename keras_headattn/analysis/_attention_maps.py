@@ -10,13 +10,13 @@ from keras_headattn.layers import Attention, capture_intermediates
 
 @dataclasses.dataclass
 class AttentionMaps:
-    """Maps of one attention layer in one call, as float32 NumPy arrays; `None` where a layer has no such map.
+    """Maps of one attention layer in one call, as float32 NumPy arrays; `None` if the layer has no such map.
 
     Attributes:
         weights: `(B, h, n, m)`, or `(B, h, h, n, m)` for heads in pairs.
         logits: `(B, h, n, m)`, before the softmax, in layers that carry scores from block to block.
-        self_attention: `(B, h, n, m)` of `EvolvingAttention`: the logits that are convolved, the block's own combined
-            with those of the block before; 0 where masked.
+        self_attention: `(B, h, n, m)` of `EvolvingAttention`: the logits to convolve, the block's own combined with the
+            previous block's; 0 where masked.
         convolution: `(B, h, n, m)` of `EvolvingAttention`: output of the convolution after ReLU. `logits` are
             `beta * convolution + (1 - beta) * self_attention`.
         queries: `(B, h, n, key_dim)`.

@@ -85,7 +85,8 @@ def draw_reliability(
 ) -> Figure:
     """Draws accuracy against confidence, models side by side, with a histogram of confidence below.
 
-    Points below the diagonal are overconfident. As figure 4 of An et al. 2020, "Repulsive attention". Needs matplotlib.
+    Points below the diagonal are overconfident. Like figure 4 of An et al. 2020, "Repulsive attention". Needs
+    matplotlib.
 
     Args:
         models: dictionary from model name to `(labels, probabilities)`, see `reliability`.
@@ -199,14 +200,14 @@ def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int =
     """Returns accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
 
     Args:
-        labels, probabilities: see `reliability`. Of two classes, class 1 is the positive one.
+        labels, probabilities: see `reliability`. With two classes, class 1 is the positive one.
         bins: number of confidence intervals of the calibration errors.
 
     Returns:
-        Dictionary of floats; F1, Matthews correlation and areas by scikit-learn, which it needs:
+        Dictionary of floats; scikit-learn, which is required, computes F1, Matthews correlation and areas:
 
         - `accuracy`;
-        - `f1_macro`, mean over classes that are labelled or predicted; of two classes also `f1` of the positive one;
+        - `f1_macro`, mean over classes that are labelled or predicted; with two classes also `f1` of the positive one;
         - `mcc`, Matthews correlation, 0 if all labels or all predictions are one class;
         - `auc_roc` and `auc_pr` (average precision) of the positive class, or the one-against-rest mean over labelled
           classes if there are more than two; NaN if only one class is labelled;

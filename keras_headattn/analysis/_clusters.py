@@ -17,7 +17,7 @@ def cluster_tokens(
 ) -> list[dict[str, float]]:
     """Returns the tokens that are expected most often in each cluster.
 
-    Tokens are ranked by the sum of their posteriors over all occurrences. As figures 4 and 11 of "Disentangled mask
+    Tokens are ranked by the sum of their posteriors over all occurrences. Like figures 4 and 11 of "Disentangled mask
     attention in Transformer" (anonymous), which does not state its ranking.
 
     Args:
@@ -63,7 +63,7 @@ def _is_word(token):
 def draw_cluster_tokens(tokens: Mapping[str, float], title: str = "The tokens that a cluster has most of") -> Figure:
     """Draws the expected occurrences of a cluster's top tokens as bars.
 
-    As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous). Needs matplotlib.
+    Like figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous). Needs matplotlib.
 
     Args:
         tokens: dictionary from token to summed posterior, see `cluster_tokens`.
@@ -90,7 +90,7 @@ def draw_clusters(
 ) -> Figure:
     """Draws the clusters of a sentence's tokens beside the semantic mask.
 
-    Each row of the mask sums to 1: the relative probability that query and key are in the same cluster. As figures 5,
+    Each row of the mask sums to 1: the relative probability that query and key are in the same cluster. Like figures 5,
     12 and 13 of "Disentangled mask attention in Transformer" (anonymous); the mask is its eq. 6. Needs matplotlib.
 
     Args:

@@ -131,7 +131,7 @@ def _without_output(model, layer, heads, head):
     if not calls:
         raise ValueError(
             f"`evaluate` must run the layer {layer.path!r} anew, as `model.evaluate`, `model.predict` and `model(...)` "
-            "do; the layer has no output projection to be masked in a function that was compiled before. "
+            "do; it has no output projection, so a function compiled before cannot mask its heads. "
             "Received: an `evaluate` that never called it"
         )
 
@@ -230,7 +230,7 @@ def draw_error_by_heads(
 ) -> Figure:
     """Draws error against number of heads: mean and sample standard deviation over seeds.
 
-    As figure 3 of An et al. 2020, "Repulsive attention". Needs matplotlib.
+    Like figure 3 of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
         models: dictionary from model name to a dictionary from number of heads to the list of its seeds' errors.

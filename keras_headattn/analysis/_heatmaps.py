@@ -52,8 +52,8 @@ def draw_text_heatmaps(
 ) -> Figure:
     """Draws a text once for each head and once for the sum of all heads; words with more attention are redder.
 
-    Each row has its own scale, with the largest weight in its label. Heads are counted from 1. As figures 1 and 6 to 10
-    of An et al. 2020, "Repulsive attention". Needs matplotlib.
+    Each row has its own scale, with the largest weight in its label. Heads are counted from 1. Like figures 1 and 6 to
+    10 of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
         tokens: the `n` tokens.

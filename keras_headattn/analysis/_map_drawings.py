@@ -25,8 +25,8 @@ def draw_image_maps(
 ) -> Figure:
     """Draws what one pixel attends to, a row for each layer and a column for each head.
 
-    Rows with grids of one size share a colour scale. Heads are counted from 1. As figures 4 and 7 to 10 of Wang et al.
-    2021, "Evolving attention with residual convolutions". Needs matplotlib.
+    Rows with grids of one size share a colour scale. Heads are counted from 1. Like figures 4 and 7 to 10 of Wang et
+    al. 2021, "Evolving attention with residual convolutions". Needs matplotlib.
 
     Args:
         image: `(H, W, 3)`, floats from 0 to 1 or integers to 255.
@@ -103,7 +103,7 @@ def draw_text_maps(
 ) -> Figure:
     """Draws the maps of all heads, layer by layer; or of one head, with the two parts of an evolving-attention map.
 
-    All maps share a colour scale from 0 to 1, or to the largest weight if some are negative. As figure 11 of Wang et
+    All maps share a colour scale from 0 to 1, or to the largest weight if some are negative. Like figure 11 of Wang et
     al. 2021, "Evolving attention with residual convolutions": the parts are logits, drawn after a softmax. Needs
     matplotlib.
 

@@ -14,7 +14,7 @@ from keras_headattn.analysis._validation import check_named
 def write_attention_page(
     path: Path, examples: Sequence[Mapping[str, Any]], title: str = "Where the heads look"
 ) -> None:
-    """Writes an interactive page that shows what each head attends to from the word or image cell pointed at.
+    """Writes an interactive page of what each head attends to from the word or image cell under the pointer.
 
     It is the page of `serving.Server` with the data inside: one file, accessible by keyboard and screen reader, with a
     dark mode. Negative weights have their own colour; two examples can be compared side by side.

@@ -90,7 +90,7 @@ def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: 
     shapes = {name: (len(weights), *weights.shape[2:]) for name, weights in layers.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(
-            "`maps` must be of the same batch, queries and keys in all layers; choose those of one kind, such as the "
+            "`maps` must have the same batch, queries and keys in all layers; choose layers of one kind, such as the "
             f"encoder's. Received: (B, n, m) of {shapes}"
         )
     mask = _as_mask(mask, *next(iter(layers.items())))
@@ -148,9 +148,9 @@ def _distributions(name, weights):
     if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) <= SUM_TOLERANCE)):
         _, row = np.unravel_index(np.argmax(np.maximum(np.abs(sums[..., 0] - 1), -weights.min(-1))), sums.shape[:2])
         raise ValueError(
-            "Every row of `maps` must be at least 0 and sum to 1; leave out padding and queries that may attend to "
-            "nothing with `mask`; weights that heads exchange after the softmax have no divergence. "
-            f"Received: {name}, where of query {row} the least weight is {weights[:, row].min():.4g} and the sums are "
+            "Every row of `maps` must be at least 0 and sum to 1. Leave out padding and queries that may attend to "
+            "nothing with `mask`. Weights mixed between heads after the softmax have no divergence. "
+            f"Received: {name}, where for query {row} the least weight is {weights[:, row].min():.4g} and the sums are "
             f"{sums[:, row, 0]}"
         )
     return weights / sums
@@ -168,13 +168,13 @@ def draw_head_redundancy(
 ) -> Figure:
     """Draws the redundancy of each pair of heads, models side by side on one scale.
 
-    Titles have the mean (HR). Heads and layers are counted from 1. As figures 3, 9 and 10 of "Disentangled mask
+    Titles show the mean (HR). Heads and layers are counted from 1. Like figures 3, 9 and 10 of "Disentangled mask
     attention in Transformer" (anonymous). Needs matplotlib.
 
     Args:
         models: dictionary from model name to matrix `(H, H)`, see `head_redundancy_matrix`.
-        layers: numbers of heads of the layers, which sum to H, to draw lines between layers; or a dictionary of these
-            by model. Default `None`: no lines.
+        layers: number of heads of each layer, with sum H, to draw lines between layers; or a dictionary of these by
+            model. Default `None`: no lines.
         title: title of the figure.
 
     >>> figure = draw_head_redundancy({"standard": [[1, 0.9], [0.9, 1]], "disentangled": [[1, 0.5], [0.5, 1]]})
@@ -224,7 +224,7 @@ def draw_queries(
     """Draws queries laid out by t-SNE and coloured by head, models side by side: gaps show that heads differ.
 
     All heads of a model are laid out together. Coordinates have no unit and cannot be compared between models. Heads
-    are counted from 1. As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous). Needs
+    are counted from 1. Like figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous). Needs
     scikit-learn and matplotlib.
 
     Args:

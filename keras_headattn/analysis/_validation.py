@@ -11,15 +11,15 @@ def as_probabilities(probabilities):
     array = np.asarray(keras.ops.convert_to_numpy(probabilities), "float64")
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(
-            "`probabilities` must be (batch, classes), of at least two classes; where there is one number p, that of "
-            "the positive class, give np.stack([1 - p, p], axis=-1). "
+            "`probabilities` must be (batch, classes), of at least two classes; if p is the probability of the "
+            "positive class, pass np.stack([1 - p, p], axis=-1). "
             f"Received: probabilities of shape {array.shape}"
         )
     if not len(array):
         raise ValueError(
             f"`probabilities` must have at least one prediction. Received: probabilities of shape {array.shape}"
         )
-    return _check_rows("probabilities", array, "; of logits take the softmax first")
+    return _check_rows("probabilities", array, "; apply a softmax to logits first")
 
 
 def _check_rows(name, array, hint=""):

@@ -14,13 +14,13 @@ PORTION = 1_000  # texts at once: enough to fill batches of few lengths
 
 
 class WordRemoval:
-    """Texts, or pairs, whose words are removed before a model reads them; arguments as of `lime`."""
+    """Texts, or pairs, whose words are removed before a model reads them; arguments as in `lime`."""
 
     def __init__(self, predict, texts, second_texts=None, keep_second=False):
         sides = [texts] if second_texts is None else [texts, second_texts]
         if any(isinstance(side, str) for side in sides) or len({len(side) for side in sides}) > 1:
             raise ValueError(
-                "`texts` must be a list, and `second_texts` one of as many. "
+                "`texts` must be a list, and `second_texts` one of the same length. "
                 f"Received: texts={texts!r:.60}, second_texts={second_texts!r:.60}"
             )
         self.predict = predict
@@ -62,7 +62,7 @@ class WordRemoval:
         found = np.asarray(keras.ops.convert_to_numpy(self.predict(*given)), "float64")
         if found.ndim != 2 or len(found) != len(given[0]):
             raise ValueError(
-                f"`predict` must give probabilities ({len(given[0])}, classes) of {len(given[0])} texts. "
+                f"`predict` must return probabilities ({len(given[0])}, classes) for {len(given[0])} texts. "
                 f"Received: shape {found.shape}"
             )
         ends = np.cumsum([len(distinct) for _, distinct, _ in waiting])
@@ -159,7 +159,7 @@ def remove_words(
         place = next((i for i, pair in enumerate(zip(received, removal.sizes, strict=False)) if len({*pair}) > 1), None)
         details = "" if place is None else f"; text {place} has {removal.sizes[place]} words, {received[place]} scores"
         raise ValueError(
-            f"`scores` must be of the words of at least one text. "
+            f"`scores` must have a score for each word of each of the texts, at least one. "
             f"Received: scores of {len(received)} texts for {len(removal)}{details}"
         )
     rows = []

@@ -55,7 +55,7 @@ class Batches:
         Args:
             bucket: index of the bucket; the batch has `self.rows[bucket]` rows.
             members: its examples, at most one for each row; in memory, their indices as an int array. `dataset()` calls
-                it with none to learn shapes and types.
+                it without any to learn shapes and types.
         """
         raise NotImplementedError
 
@@ -112,7 +112,7 @@ class Batches:
 
 
 def dataset_of(batches: Any, signature: Any) -> tf.data.Dataset:
-    """Makes a `tf.data.Dataset` of batches that are iterated over anew each time.
+    """Makes a `tf.data.Dataset` that iterates over the batches anew each time.
 
     Args:
         batches: iterable with a length. If it raises an error, its attribute `fault` is that error, and TensorFlow
@@ -143,7 +143,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
     alone: `keras_headattn.training.Resume` sets `epoch` to resume training exactly.
 
     Args:
-        columns: dict from name to a list of integer arrays, as many in each.
+        columns: dict from name to a list of integer arrays, equally many in each.
         rows, bucket_lengths: rows and length of the batches of each bucket, shortest first.
         shuffle, seed: True to change the order from epoch to epoch, and its seed.
         bucket: int array, index of each example's bucket, `len(bucket_lengths)` to leave it out. Default `None`: the
@@ -205,11 +205,12 @@ class TokenBatches(MemoryBatches):
 
     An example goes to the shortest bucket that holds all its columns. Batches of length L have
     `B = tokens_per_batch // L` rows, rounded down to a multiple of `num_replicas`; a bucket's last batch is filled with
-    rows of zeros. Order and resuming: see `MemoryBatches`. Give `fit` `dataset()`, or the object itself with
+    rows of zeros. Order and resuming: see `MemoryBatches`. Pass `dataset()` to `fit`, or the object itself with
     `shuffle=False`.
 
     Args:
-        columns: dict from name to a list of integer arrays, as many in each. No row may be empty or contain the id 0.
+        columns: dict from name to a list of integer arrays, equally many in each. No row may be empty or contain the id
+            0.
         tokens_per_batch: positions of each column in a batch, padding included.
         bucket_lengths: ascending ints, see `choose_buckets`. Longer examples are left out.
         num_replicas: divisor of the row counts.

@@ -133,7 +133,7 @@ def example_lengths(columns: Mapping[str, Sequence[np.ndarray]]) -> np.ndarray:
     """Returns the length of each example's longest column, ints `(N,)`.
 
     Args:
-        columns: dict from name to a list of integer arrays, as many in each.
+        columns: dict from name to a list of integer arrays, equally many in each.
 
     Raises:
         ValueError: if there are no columns or rows, or columns differ in length.
@@ -168,7 +168,7 @@ def source_batches(
     Args:
         columns: list of N integer arrays, or a dict of these.
         bucket_lengths, batch_size: ascending lengths L, and rows B of every batch.
-        filler, pad_id: the one id of rows without ids, and id of padding; both 0 in a column `"segment_ids"`.
+        filler, pad_id: the single id in rows without ids, and the id of padding; both 0 in a column `"segment_ids"`.
 
     Returns:
         List of `(indices, padded)`: ints `(k,)`, the examples in the first k rows, and int32 `(B, L)`, or a dict of

@@ -15,11 +15,11 @@ class LabelledBatches(MemoryBatches):
     bucket's last batch is filled up. A row without ids gets one id: 1, or 0 if 1 is padding. Order and resuming in
     training: see `MemoryBatches`; otherwise examples come in the given order, shortest bucket first.
 
-    For training, weights make the mean over a batch's rows the mean over its real ones, times their class weights. For
-    evaluation they are constant, so that the mean of the batches' losses is that over the examples.
+    In training, weights make the mean over a batch's rows the mean over its real rows, times their class weights. In
+    evaluation they are constant, so that the mean of the batches' losses is the mean over the examples.
 
     Args:
-        columns: dict from name to a list of integer arrays, as many in each.
+        columns: dict from name to a list of integer arrays, equally many in each.
         labels: `(N,)`, ints for classes or floats for regression; or `(N, C)` of 0 and 1 for multiple labels.
         batch_size, num_replicas: rows of a batch, B, and a divisor of it.
         bucket_lengths: ascending ints.

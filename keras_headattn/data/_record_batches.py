@@ -16,8 +16,8 @@ class RecordBatches(Batches):
 
     The order depends on `(seed, epoch)` alone, as in `MemoryBatches`: shards come in random order, 16 are read in turn,
     and `buffer` examples at a time are shuffled and put into buckets. Incomplete batches wait for the next examples; an
-    epoch's last batches are filled with rows of zeros. Memory holds about three buffers. Give `fit` `dataset()`, and
-    `Resume` the object itself.
+    epoch's last batches are filled with rows of zeros. Memory holds about three buffers. Pass `dataset()` to `fit`, and
+    the object itself to `Resume`.
 
     Args:
         records: `Records`.

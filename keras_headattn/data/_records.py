@@ -44,8 +44,8 @@ class Records:
         path = self.folder / MANIFEST
         if not path.is_file():
             raise FileNotFoundError(
-                f"{self.folder} has no {MANIFEST}: its records are not complete. `write_records` goes on from the "
-                "shards that are there."
+                f"{self.folder} has no {MANIFEST}: its records are not complete. `write_records` continues from the "
+                "existing shards."
             )
         manifest = read_json(path)
         try:
@@ -59,9 +59,7 @@ class Records:
             ) from error
 
     def histogram(self) -> dict[str, Any]:
-        """Returns the joined histograms of all shards: int arrays `length` and `examples`, and a dict of these,
-        `tokens`.
-        """
+        """Returns the combined histogram of all shards: int arrays `length` and `examples`, and a dict, `tokens`."""
         found = [shard["histogram"] for shard in self.shards]
 
         def joined(parts):
@@ -154,7 +152,7 @@ def begin_records(folder: Path, made_of: dict[str, Any]) -> None:
     ]
     if different:
         raise ValueError(
-            f"The records in {folder} are made with other settings. Give theirs or another folder, or remove this one. "
+            f"The records in {folder} were made with other settings: use those, or another folder, or delete it. "
             f"Received: {', '.join(different)}"
         )
     if not complete:
@@ -208,8 +206,8 @@ def write_records(
             shard = describe_shard(path, columns)
         elif (number_kept := sum(1 for _ in kept)) != shard["examples"]:
             raise ValueError(
-                f"The text is not the one that {path} was made of. Give another folder, or remove this one. "
-                f"Received: {number_kept} lines in place of {shard['examples']}"
+                f"The text is not the one that {path} was made of. Choose another folder, or delete this one. "
+                f"Received: {number_kept} lines instead of {shard['examples']}"
             )
         shards.append(shard)
     if progress:

@@ -129,10 +129,10 @@ def beam_search(
     """Finds the `beam_size` best sequences.
 
     A sequence that ends moves to a pool, with its score. The search stops when no open sequence can beat the worst of a
-    full pool. If fewer than K have ended, the best open ones, cut off at `max_length`, are returned, too.
+    full pool. If fewer than K have ended, the best open ones, cut off at `max_length`, are returned as well.
 
     Each step writes K tokens to K new rows of the cache, and a mask selects each beam's ancestors, so the cache is
-    never reordered. If its rows must be in order, give `reorder`: each beam is then a row of a batch of B * K.
+    never reordered. If its rows must be in order, pass `reorder`: each beam is then a row of a batch of B * K.
 
     Source: Wu et al. 2016, "Google's neural machine translation system", section 7.
 

@@ -1,4 +1,4 @@
-"""Faster `top_k` of many numbers."""
+"""A faster `top_k` for many numbers."""
 
 import numpy as np
 from keras import ops

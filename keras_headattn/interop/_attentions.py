@@ -29,7 +29,7 @@ def copy_attention(
     Args:
         source: built `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` or attention layer of this
             library, a model with any number of them, or the tensors of one layer from `of_addons`.
-        target: built attention layer of this library, or a model with as many, in the same order.
+        target: built attention layer of this library, or a model with equally many, in the same order.
         strict: bool, True to raise an error if weights are left over. Default True.
 
     Returns:
@@ -52,7 +52,7 @@ def copy_attention(
     ours = _attentions(target, Attention)
     if len(theirs) != len(ours) or not ours:
         raise ValueError(
-            "`source` and `target` must have as many attention layers, and at least one. "
+            "`source` and `target` must have the same number of attention layers, at least one. "
             f"Received: {len(theirs)} and {len(ours)}"
         )
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
@@ -83,8 +83,8 @@ def _of_stock(layer):
 def of_addons(tensors: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
     """Renames the weights of `tensorflow_addons.layers.MultiHeadAttention` to this library's names.
 
-    Of the biases only the output's exists there; the others become 0. Without it, use `use_bias=False`. Its `head_size`
-    is `key_dim`, and the first axis of its kernels `num_heads`.
+    Only its output has a bias; the others become 0. If it has none, use `use_bias=False`. Its `head_size` is `key_dim`,
+    and the first axis of its kernels `num_heads`.
 
     Args:
         tensors: dictionary from name to array, as `read_tensors` returns it.

@@ -131,7 +131,7 @@ class Config:
         values = [self.integer(key, least=1) for key in keys]
         if len(set(values)) > 1:
             received = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
-            raise ValueError(f"Encoder and decoder must be alike here. Received: {received} in {self.path}")
+            raise ValueError(f"Encoder and decoder must have the same sizes. Received: {received} in {self.path}")
         return values[0]
 
     def check(self, ignore=()):
@@ -198,7 +198,7 @@ def t5_arguments(config):
     scaled = config.flag("scale_decoder_outputs", tied) and config["model_type"] == "t5"
     if scaled and not tied:
         raise ValueError(
-            f"`scale_decoder_outputs` must be False of an output layer of its own. Received: True in {config.path}"
+            f"`scale_decoder_outputs` must be False for a separate output layer. Received: True in {config.path}"
         )
     layers = config.integer("num_layers", least=1)
     decoder_layers = config.get("num_decoder_layers")

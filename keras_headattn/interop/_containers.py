@@ -52,7 +52,7 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the file is damaged, of another format, a pickle of other things, refers to other files, claims
-            more memory than it stores, or holds numbers that NumPy lacks.
+            more memory than it stores, or has a dtype that NumPy lacks.
         ImportError: if the format needs a package that is not installed.
 
     >>> import safetensors.numpy
@@ -75,7 +75,7 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
 
 def _check_plain_file(path):
     if not path.is_file():
-        raise ValueError(f"A file of tensors is needed, and this is a folder, a pipe or a device. Received: {path}")
+        raise ValueError(f"The path must be a file of tensors, not a folder, a pipe or a device. Received: {path}")
 
 
 def find_file(folder):
@@ -216,7 +216,7 @@ def _read_t5x(path):
     with _faults(f"The file must be a checkpoint of {FILES}", path):
         tree = msgpack.unpackb(path.read_bytes(), ext_hook=_flax_array, strict_map_key=False)
         if not isinstance(tree, dict):
-            raise ValueError(f"no dictionary but a {type(tree).__name__}")
+            raise ValueError(f"a {type(tree).__name__} instead of a dictionary")
         return dict(_leaves(tree, ""))
 
 

@@ -109,8 +109,7 @@ def _some(names, most=6):
 
 
 def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """Returns all weights of a model or layer, `keras.Variable`, by their paths, such as
-    `"block_0/attention/query/kernel"`.
+    """Returns all weights (`keras.Variable`) of a model or layer by path, such as `"block_0/attention/query/kernel"`.
 
     Args:
         model: model or layer; built without arguments if necessary. A head's encoder, as in `MaskedLM`, adds nothing to

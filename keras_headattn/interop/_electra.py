@@ -45,10 +45,11 @@ def from_electra(
     Args:
         path: str or path of a Google checkpoint or its folder, or of Hugging Face's folder of the discriminator.
         mask_id, special_ids: as in `ElectraPretraining`; 103 and (101, 102) in BERT's vocabulary.
-        generator_path: str or path of Hugging Face's folder of the generator. Default `None`: `path` has both networks.
+        generator_path: str or path of Hugging Face's folder of the generator. Default `None`: `path` holds both
+            networks.
         attention: the discriminator's, as in `Bert`. Default `"multi_head"`.
         generator_arguments: dictionary of arguments of the generator's `Bert`, such as `attention`. Default `None`.
-        return_report: bool, True to return reports of what was copied, too. Default False.
+        return_report: bool, True to return reports on the copying, too. Default False.
         **overrides: arguments of both `Bert`s in place of the checkpoint's; `num_heads` is the discriminator's only (64
             units a head by default without a configuration).
 

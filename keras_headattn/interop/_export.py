@@ -51,7 +51,7 @@ def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = N
         model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
 
     Raises:
-        ValueError: if Hugging Face has no equivalent, such as for other attention; nothing is written then.
+        ValueError: if Hugging Face has no equivalent, such as for other attention. Nothing is written then.
 
     >>> from keras_headattn.interop import from_pretrained
     >>> model = Bert(50, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)

@@ -34,7 +34,7 @@ KINDS = ("t5", "mt5", "marian", "m2m_100")
 
 
 def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the arguments of `Searcher` that search a checkpoint as `generate` of transformers does.
+    """Returns the arguments that make `Searcher` search a checkpoint as transformers' `generate` does.
 
     They are read from `generation_config.json` or else `config.json`, with the token ids of `from_pretrained`'s model.
     Differences from `generate`:
@@ -72,8 +72,8 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
     if faults:
         received = ", ".join(f"{key}={settings.values[key]!r}" for key in faults)
         raise ValueError(
-            f"Searches here have no such settings; `ignore={faults!r}` passes them over. Received: {received} in "
-            f"{settings.path}"
+            f"`Searcher` does not support these settings; `ignore={faults!r}` passes them over. "
+            f"Received: {received} in {settings.path}"
         )
     if not ends:
         raise ValueError(f"The configuration lacks 'eos_token_id'. Received: {settings.path}")

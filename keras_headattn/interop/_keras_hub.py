@@ -35,14 +35,14 @@ def from_keras_hub(
     Args:
         backbone: `BertBackbone`, `RobertaBackbone`, `ElectraBackbone` or `T5Backbone` of keras_hub.
         attention: as in the model. Default `"multi_head"`.
-        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        return_report: bool, True to return the `Report`, too. Default False.
         **overrides: arguments of the model in place of the backbone's.
 
     Returns:
         The model, or with `return_report` `(model, report)`.
 
     Raises:
-        ValueError: if the backbone is another or does not fit.
+        ValueError: if the backbone is of another class or does not fit.
 
     ```python
     backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")

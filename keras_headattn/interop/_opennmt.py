@@ -26,14 +26,14 @@ def from_opennmt(
 ) -> Any:
     """Makes a `Transformer` from a checkpoint of OpenNMT-tf 2; sizes are read off the tensors.
 
-    Token ids are the checkpoint's: 0 is padding, 1 begins a sentence, 2 ends it, the last is unknown. Search it by
+    Token ids are the checkpoint's: 0 is padding, 1 begins a sentence, 2 ends it, the last is unknown. Search it with
     `Searcher(model, start_id=1, end_id=2)`. Vocabularies are not read.
 
     Args:
         path: str or path of a folder of checkpoints, whose last is read, or of a checkpoint without `.index`.
-        num_heads: int. Default `None`: 64 units a head, as in TransformerBase and TransformerBig.
+        num_heads: int. Default `None`: 64 units per head, as in TransformerBase and TransformerBig.
         attention: as in `Transformer`. Default `"multi_head"`.
-        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        return_report: bool, True to return the `Report`, too. Default False.
         **overrides: arguments of `Transformer`, such as `activation` if it is not ReLU.
 
     Returns:

@@ -74,14 +74,14 @@ def from_pretrained(
 
     | format | files | model |
     |---|---|---|
-    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian or m2m_100; tensors as `read_tensors` has them | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian or m2m_100; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
     | Hugging Face | as above, of the encoder of a T5 or mT5 alone (`T5EncoderModel`) | `TransformerEncoder` |
     | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
     | t5x | `checkpoint` in one file | `T5` |
     | KerasHub | a preset: `config.json` and `model.weights.h5` | `Bert` |
 
-    Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units a head). Weights that the
-    attention has beyond the checkpoint, such as the convolution of `EvolvingAttention`, are initialised.
+    Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units per head). Weights of the
+    attention that the checkpoint lacks, such as the convolution of `EvolvingAttention`, are initialised.
 
     Token ids are the checkpoint's, except that Marian and M2M100 swap padding and id 0, as `Transformer` pads with 0.
     The ids that the checkpoint suppresses or forces become `suppress` and `force_end` of the model;
@@ -95,7 +95,7 @@ def from_pretrained(
             `None`: no head.
         ignore: list of str, unknown keys of the configuration to ignore. Default: none.
         strict: bool, True to raise an error if tensors other than heads are left over. Default True.
-        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        return_report: bool, True to return the `Report`, too. Default False.
         **overrides: arguments of the model in place of the checkpoint's, such as `dropout=0.0`.
 
     Returns:
@@ -137,7 +137,7 @@ def from_pretrained(
     kind = kind or _kind_of(tensors, path)
     make = _make_t5 if kind in T5S else _make_translator if kind in TRANSLATORS else _make_encoder
     if head is not None and kind not in ENCODERS:
-        raise ValueError(f"`head` is of BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
+        raise ValueError(f"`head` is for BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
     model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     return (model, report) if return_report else model
@@ -149,7 +149,7 @@ def _with_map_initializer(attention, map_initializer):
     made = cls.func if isinstance(cls, functools.partial) else cls
     if not (isinstance(made, type) and issubclass(made, ours.EvolvingAttention)):
         raise ValueError(
-            "`map_initializer` is of EvolvingAttention by its name or class; give it to the layer itself. "
+            "`map_initializer` is for EvolvingAttention by name or class; set it on a layer itself. "
             f"Received: attention={attention!r}"
         )
     return functools.partial(cls, map_initializer=map_initializer)
@@ -178,7 +178,7 @@ def _kind_of(tensors, path):
         if any(name.startswith(prefix) for name in tensors):
             return kind
     raise ValueError(
-        "A folder without config.json must be of BERT, ELECTRA or T5, see `from_pretrained`. "
+        "A folder without config.json must hold a BERT, ELECTRA or T5, see `from_pretrained`. "
         f"Received: {path} with {', '.join(sorted(tensors)[:3])}"
     )
 
@@ -352,8 +352,8 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
     """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
-    It is read from tokenizer.json or else older files. Settings that would change ids are honoured or refused. Added
-    tokens stay whole in texts.
+    It is read from tokenizer.json or else older files. Settings that would change ids are either applied or refused.
+    Added tokens stay whole in texts.
 
     Args:
         path: str or path of a folder of Hugging Face or a KerasHub preset.

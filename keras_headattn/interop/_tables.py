@@ -241,7 +241,7 @@ def of_t5x(tensors):
             result[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
     if unknown or not result:
         raise ValueError(
-            f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}"
+            f"The checkpoint is not a T5 1.0 or 1.1 of t5x. Received: {', '.join(unknown[:4]) or 'no target/'}"
         )
     return {name: np.asarray(array) for name, array in result.items()}
 

@@ -28,8 +28,7 @@ class TokenizerJson:
 
     def refuse(self, name, value):
         raise ValueError(
-            f"`{name}` of tokenizer.json is not one that can be read here for {self.kind}. "
-            f"Received: {str(value)[:200]} in {self.path}"
+            f"`{name}` of tokenizer.json is not supported for {self.kind}. Received: {str(value)[:200]} in {self.path}"
         )
 
     def _part(self, name):

@@ -150,7 +150,7 @@ class Settings:
         for key, value in (("split_special_tokens", False), ("legacy", True)):
             if self.get(key, value) != value:
                 raise ValueError(
-                    f"`{key}` must be {value} where tokens are added. "
+                    f"`{key}` must be {value} if tokens are added. "
                     f"Received: {key}={self.values[key]!r:.80} and {first!r} in {self.path}"
                 )
         if getattr(whole, "begins_once", False):
@@ -164,7 +164,7 @@ class Settings:
         words = [token["content"] for token in tokens if token["single_word"]]
         if words:
             raise ValueError(
-                f"Added tokens must not be of whole words (`single_word`). Received: {words[:5]} in {self.path}"
+                f"Added tokens must not match whole words only (`single_word`). Received: {words[:5]} in {self.path}"
             )
 
     def is_no_text(self, content):

@@ -34,13 +34,13 @@ def read_tokenizer(path, arguments):
         marian=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs, t5=_t5, mt5=_t5,
     ) | {"xlm-roberta": _fairseq, "camembert": _fairseq}  # fmt: skip
     if kind not in readers:
-        raise ValueError(f"Tokenizers are read of {', '.join(readers)}. Received: {kind} in {path}")
+        raise ValueError(f"Tokenizers can be read for {', '.join(readers)}. Received: {kind} in {path}")
     return readers[kind](path, config, arguments)
 
 
 def _need(path, name):
     if not (path / name).exists():
-        raise FileNotFoundError(f"The folder lacks {name}, of the tokenizer. Received: {path}")
+        raise FileNotFoundError(f"The folder lacks the tokenizer's {name}. Received: {path}")
     return path / name
 
 
@@ -158,9 +158,7 @@ def _check_preset(path, settings, **fixed):
         different["unsplittable_tokens"] = sorted(whole)
     different |= {key: value for key, value in settings.items() if key not in fixed and key not in PRESET_KEYS}
     if different:
-        raise ValueError(
-            f"The preset has settings of its tokenizer that are not read here. Received: {different} in {path}"
-        )
+        raise ValueError(f"The preset's tokenizer has settings that are not supported. Received: {different} in {path}")
 
 
 def _marian(path, config, arguments):
@@ -169,7 +167,7 @@ def _marian(path, config, arguments):
     settings = Settings(path, "marian")
     added = [token["content"] for token in settings.added([*_read_ids(_need(path, "vocab.json"))])]
     if strange := [token for token in added if not (token.startswith(">>") and token.endswith("<<"))]:
-        raise ValueError(f"Marian's tokenizers have no added tokens here. Received: {strange[:5]} in {path}")
+        raise ValueError(f"Added tokens are not supported for Marian. Received: {strange[:5]} in {path}")
     protos = marian_vocabularies(path, config)
     return LanguagePair(*(SentencePieceTokenizer(proto, **arguments) for proto in protos))
 
@@ -177,9 +175,10 @@ def _marian(path, config, arguments):
 def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> tuple[bytes, bytes]:
     """Returns a Marian folder's SentencePiece models, source and target, with the ids of `from_pretrained`'s model.
 
-    Marian has its own vocabulary, vocab.json. The models have its tokens at its ids, with padding and id 0 swapped, and
-    the scores of the folder's models; padding begins a translation. Tokens that only the vocabulary has never occur in
-    text. Pieces that only a model has are left out, so such text is split further, where Marian has an unknown token.
+    Marian has its own vocabulary, vocab.json. The returned models have its tokens at its ids, with padding and id 0
+    swapped, and the scores of the folder's models; padding begins a translation. Tokens found only in the vocabulary
+    never occur in text. Pieces found only in a model are left out: such text is split further, where Marian has an
+    unknown token.
 
     Args:
         path: str or path of the folder.

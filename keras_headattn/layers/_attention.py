@@ -1,4 +1,4 @@
-"""The stages of attention that every layer of this library shares."""
+"""The stages of attention, shared by every layer of this library."""
 
 import dataclasses
 import string
@@ -58,27 +58,24 @@ STAGE_OF = {
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """The state of one call, which every stage is given.
+    """State of one call, passed to every stage.
 
     Args:
         query, key, value: inputs of the layer, `(B, n, D)`, `(B, m, D_k)` and `(B, m, D_v)`. `key` and `value` are
-            `None` where a cache alone is attended to, and `query` where a cache is made.
+            `None` if only a cache is attended to, `query` is `None` while a cache is made.
         mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
         bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
         query_positions: integers `(n,)`.
-        key_positions: integers `(m,)`, of all keys that are attended to; in `project_key_value` of the keys that it is
-            given, whether they go into a cache or not. In a cache they are its rows, unless the layer
-            `keeps_positions`.
+        key_positions: integers `(m,)`, of all attended keys; in `project_key_value`, of the keys it projects. In a
+            cache they are its row numbers, unless the layer `keeps_positions`.
         previous_scores, cache, index, training: as in the call of `Attention`.
-        needs_weights: whether somebody reads the weights: the caller, the head regularizer or
-            `capture_intermediates`.
-        kept: factors of the weights in place of dropout, broadcast to `(B, h, n, m)`; or `None`.
-        projected: dictionary of the name of a projection to what it makes, `(B, heads, n, width)`, where it is made
-            already.
+        needs_weights: True if the caller, the head regularizer or `capture_intermediates` reads the weights.
+        kept: factors that replace dropout of the weights, broadcast to `(B, h, n, m)`; or `None`.
+        projected: projections that are already computed, `(B, heads, n, width)`, by name.
         kernels: as in the call, or empty.
-        rows: dictionary of further tensors with the queries on axis 2, of `before_attend`.
-        masks, chunk_size, seed: of a layer with a `query_chunk_size`: the parts of the mask, the number of queries
-            in a chunk, and the seed of its dropout. `mask`, `key` and `value` are then `None` outside of `attend`.
+        rows: further tensors by name, with the queries on axis 2, from `before_attend`.
+        masks, chunk_size, seed: parts of the mask; and for a call in chunks, their size and the dropout's seed. `mask`
+            is then `None` outside `attend`, and `key` and `value` are `None` inside.
     """
 
     query: Any = None
@@ -103,13 +100,13 @@ class State:
 
 
 class Attention(SavedNames):
-    """Base class: attention as stages, of which a variant replaces one.
+    """Base class of attention layers: a sequence of stages, of which a variant overrides one or more.
 
     | stage | from | to |
     |---|---|---|
     | `project_query` | `(B, n, D)` | queries `(B, h, n, key_dim)` |
     | `project_key_value` | `(B, m, D_k)`, `(B, m, D_v)` | entry: a dictionary of tensors with a row for each key |
-    | `attend` | queries, entry | all stages from `score` to `mix`, for a variant that needs the whole inside |
+    | `attend` | queries, entry | all stages from `score` to `mix`, for variants that replace them as a whole |
     | `biased_score` | queries, entry | logits of `score`, with soft cap and biases |
     | `score` | queries, entry | logits `(B, h, n, m)` |
     | `evolve` | logits | logits, the map for the next block, the cache |
@@ -118,17 +115,17 @@ class Attention(SavedNames):
     | `mix` | weights, entry | `(B, h, n, value_dim)` |
     | `merge` | heads | `(B, n, output_shape)` |
 
-    Every stage is given the `State` as well. The entry is the cache: decoding keeps the tensors that
-    `project_key_value` returns, by name. A variant with a further tensor of each key adds a name.
+    Every stage also receives the `State`. Decoding caches the tensors of the entry by name, so a variant that needs one
+    more tensor for each key just adds a name.
 
-    Arguments, call arguments, weights and their order are those of
-    `keras.layers.MultiHeadAttention`, so that one can stand in for the other. These are added:
+    Arguments, call arguments, weights and their order are those of `keras.layers.MultiHeadAttention`, so that either
+    can replace the other. In addition:
 
     - A query that may attend to nothing gets weights of 0 and head outputs of 0, in every dtype and on
       every path (the output projection's bias is still added).
-    - `key_mask`, `value_mask` and `query_mask` given by hand are used, with or without Keras masks.
+    - Masks passed as `key_mask`, `value_mask` and `query_mask` are used, with or without Keras masks.
     - Decoding with a cache, see `init_cache` and `project_cache`.
-    - Relative positions of every kind, a bias of the logits, packed sequences, and a map of logits that goes from block
+    - Relative positions of every kind, a bias for the logits, packed sequences, and a map of logits passed from block
       to block.
 
     Args:
@@ -136,68 +133,67 @@ class Attention(SavedNames):
         key_dim: width of a query and of a key of one head.
         value_dim: width of a value of one head. Defaults to `key_dim`.
         dropout: rate at which attention weights are dropped in training.
-        use_bias: whether the projections have biases.
+        use_bias: True for projections with biases.
         output_shape: integer or tuple, size of the last axis of the output. Defaults to the query's width.
         attention_axes: axes attended over; `None` means all but batch and features.
         sliding_window: a query attends only to keys less than this many positions away.
-        flash_attention: as in `keras.layers.MultiHeadAttention`; without effect on TensorFlow.
+        flash_attention: as in `keras.layers.MultiHeadAttention`; ignored on TensorFlow.
         kernel_initializer, bias_initializer: of the four projections.
         kernel_regularizer, bias_regularizer, activity_regularizer: of the four projections.
         kernel_constraint, bias_constraint: of the four projections.
         use_gate: multiplies the head outputs by a sigmoid of a projection of the query.
         seed: seed of the dropout.
-        relative_positions: one of `keras_headattn.positions`, whose configuration is copied: a layer that rotates
-            queries and keys or adds to the logits.
-        head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. There is
-            none while decoding with a cache.
-        qk_norm: whether queries and keys are divided by their root mean square, each with a learned scale (Henry et
-            al. 2020, "Query-key normalization", in the form of Qwen3).
-        attn_logits_soft_cap: largest size of a logit `c`: logits become `c * tanh(logits / c)` (Gemma 2). Default:
-            `None`, no cap.
-        use_sinks: whether each head has a learned logit that takes part in the softmax and attends to nothing (Xiao et
+        relative_positions: layer of `keras_headattn.positions` to copy, which rotates queries and keys or adds to the
+            logits.
+        head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. It is not added while
+            decoding with a cache.
+        qk_norm: True to divide queries and keys by their root mean square, each with a learned scale (Henry et al.
+            2020, "Query-key normalization", in the form of Qwen3).
+        attn_logits_soft_cap: bound `c` on the logits, which become `c * tanh(logits / c)` (Gemma 2). Default: `None`,
+            no cap.
+        use_sinks: True to give each head a learned logit that takes part in the softmax but attends to nothing (Xiao et
             al. 2024, "Efficient streaming language models with attention sinks", in the form of gpt-oss).
-        scale: factor of the queries in the logits. Defaults to `key_dim ** -0.5`; T5 has 1.
-        role: `"encoder"`; `"decoder"` for causal self-attention, or `"cross"` for attention of a decoder to an
-            encoder. Default `None`: blocks fill it in.
-        depth: number of blocks below this one. Default `None`: models fill it in.
-        query_chunk_size: number of queries whose map is in memory at a time: the backward pass computes it again, so
-            that memory grows with `n * query_chunk_size`. Output and gradients are the same but for rounding. Keys that
-            a causal mask or a sliding window hides from a chunk are not read, where sizes are known. `"auto"` makes
-            chunks of maps above 256 MB and of unknown size. Calls that return the weights, regularize or record them
-            have the whole map. Default `None`: the whole map. For layers whose scores of a query depend on no other
-            query and stay in the layer. (Rabe and Staats 2021, "Self-attention does not need O(n^2) memory")
+        scale: factor of the queries in the logits. Defaults to `key_dim ** -0.5`; T5 uses 1.
+        role: `"encoder"`, `"decoder"` (causal self-attention) or `"cross"` (attention of a decoder to an encoder).
+            Default `None`: set by the block.
+        depth: number of blocks below this one. Default `None`: set by the model.
+        query_chunk_size: number of queries to process at a time. Only their map is in memory, and the backward pass
+            computes it again, so memory grows with `n * query_chunk_size`. Output and gradients are the same up to
+            rounding. If sizes are known, a chunk skips keys that a causal mask or a sliding window hides from it.
+            `"auto"` uses chunks for maps above 256 MB or of unknown size. Calls that return, regularize or record the
+            weights compute the whole map, as does the default, `None`. Not for layers that pass scores on or let one
+            query's scores depend on other queries. (Rabe and Staats 2021, "Self-attention does not need O(n^2) memory")
 
     Call arguments:
-        query: `(B, n, D)`, or more axes, see `attention_axes`. Without a cache, queries `(1, n, D)` are those of every
-            item of `value`.
-        value: `(B, m, D_v)`. May be left out when a cache holds what is attended to.
+        query: `(B, n, D)`, or more axes, see `attention_axes`. Without a cache, queries `(1, n, D)` are repeated for
+            every item of `value`.
+        value: `(B, m, D_v)`. Optional if a cache holds the keys and values.
         key: `(B, m, D_k)`. Defaults to `value`.
-        query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token; of inputs with
-            more axes, all axes but the features. Taken from the Keras masks of the inputs if not given. With `index`,
-            the masks of value and key say nothing about rows already in the cache and are not used: give an
-            `attention_mask`.
-        attention_mask: `(B, n, m)`, or anything that broadcasts to it, or to `(B, h, n, m)` with four
-            axes; boolean or 0/1, True = may attend. Of inputs with more axes, the axes of the scores. Convert an
-            additive mask first: `mask == 0`.
+        query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token; for inputs with
+            more axes, all axes but the features. Default to the Keras masks of the inputs. With `index`, the masks of
+            value and key are ignored, as they do not cover the rows already in the cache: pass an `attention_mask`.
+        attention_mask: broadcasts to `(B, n, m)` or, with four axes, to `(B, h, n, m)`; boolean or 0/1, True = may
+            attend. For inputs with more axes, it has the axes of the scores. Convert an additive mask first:
+            `mask == 0`.
         return_attention_scores: returns the weights as well. Never changes the output.
-        training: whether dropout is active.
+        training: True to apply dropout.
         use_causal_mask: forbids attending to later positions.
         cache, index: state of step-by-step decoding, see `init_cache`.
-        positions: integers `(n,)`, where the queries stand in their sequence, if not in the rows `index`,
-            `index + 1`, ... of the cache. `sliding_window` and relative positions use them.
-        previous_scores: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
-        return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers
-            carry none. They return the `previous_scores` that they were given.
-        bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`. It
-            forbids nothing: a mask is an `attention_mask`.
-        segment_ids: integers `(B, n)`, of self-attention without a cache: tokens attend to those of the same number,
-            where several sequences are packed into one.
-        kernels: of `decoding_kernels`, for decoding with a cache, where query, key and value are one input or the cache
-            holds what is attended to. Default `None`: the layer's own.
+        positions: integers `(n,)`, positions of the queries in their sequence, for `sliding_window` and relative
+            positions. Default to `index`, `index + 1`, ..., or from 0 without an `index`.
+        previous_scores: map that the previous block's layer returned, `(B, h, n, m)`, or `None`.
+        return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers have no map
+            and return `previous_scores` unchanged.
+        bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`. To
+            forbid attention, use `attention_mask`.
+        segment_ids: integers `(B, n)`, for several sequences packed into one: tokens attend only to tokens with the
+            same id. For self-attention without a cache.
+        kernels: from `decoding_kernels`, for decoding with a cache, if query, key and value are the same input or the
+            cache holds the keys and values. Default `None`: the layer's own.
 
     Returns:
         Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
-        `return_map`, the map; then, if `index` was given, the updated cache. A tuple where there is more than one.
+        `return_map`, the map; then, if `index` was given, the updated cache. A tuple if there is more than one.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -214,7 +210,7 @@ class Attention(SavedNames):
                 f"(docs/replace_attention.md). Received: class {cls.__name__} with {name}"
             )
 
-    # Traced, not written down: right for every variant, with scores and caches.
+    # Shapes are traced, which is right for every variant, with scores and caches.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(
@@ -290,14 +286,14 @@ class Attention(SavedNames):
         rows_are_alone = all(getattr(type(self), x) is getattr(Attention, x) for x in ("evolve", "rows_interact"))
         self.query_chunk_size = as_chunk_size(query_chunk_size, self, rows_are_alone)
         if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
-            raise ValueError(f"Attention computes in floats. Received: dtype={kwargs.get('dtype')!r}")
+            raise ValueError(f"Attention needs a dtype of floats. Received: dtype={kwargs.get('dtype')!r}")
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     # Numbers of heads. A variant overrides those that differ.
 
     @property
     def projections(self) -> dict[str, tuple[int, int]]:
-        """Heads and width of one head of each projection, by name; a projection that is not here is not made."""
+        """Number of heads and width of one head, by projection; those not listed are not made."""
         return {
             "query": (self.num_heads, self.key_dim),
             "key": (self.num_heads, self.key_dim),
@@ -307,17 +303,17 @@ class Attention(SavedNames):
 
     @property
     def score_heads(self) -> int:
-        """Heads of the logits that `score` returns."""
+        """Number of heads of the logits that `score` returns."""
         return self.num_heads
 
     @property
     def softmax_heads(self) -> int:
-        """Heads of the maps that the softmax is taken of, and of masks and previous maps."""
+        """Number of heads in the softmax, in masks and in previous maps."""
         return self.num_heads
 
     @property
     def merged_heads(self) -> int:
-        """Heads that `merge` is given."""
+        """Number of heads that `merge` receives."""
         return self.num_heads
 
     @property
@@ -327,7 +323,7 @@ class Attention(SavedNames):
 
     @property
     def scores_are_products(self) -> bool:
-        """True if logits are products of queries and keys, which positions that rotate both need."""
+        """True if logits are products of queries and keys, as rotary positions require."""
         return True
 
     @property
@@ -448,7 +444,7 @@ class Attention(SavedNames):
         return attend_in_chunks(self, query, entry, state), None, state.previous_scores, state.cache
 
     def _enter(self, state):
-        """The keys that are attended to: those of the call, or of the cache with those of the call in it."""
+        """Returns the attended entry: that of the call, or the cache with the call's rows written to it."""
         if state.value is None:
             return state, state.cache
         positions = state.key_positions if state.cache is None else state.query_positions
@@ -486,17 +482,17 @@ class Attention(SavedNames):
             self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(given)[0], loss.dtype)))
 
     def _weights_by_head(self, weights):
-        """Weights of pairs of heads with the pairs along one axis: `(B, h, n, m)`."""
+        """Returns weights with pairs of heads along one axis, `(B, h, n, m)`."""
         if weights is None or len(weights.shape) == 4:
             return weights
         shape = ops.shape(weights)
         return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
 
     def adds_losses(self, training: bool | None = None) -> bool:
-        """Whether a call without a cache adds losses, in which padded queries must not count.
+        """Returns True if a call without a cache adds losses, which must leave out padded queries.
 
         Args:
-            training: as of the call.
+            training: as in the call.
 
         Returns:
             bool.
@@ -511,16 +507,16 @@ class Attention(SavedNames):
         return self.project("query", query, state)
 
     def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
-        """Makes the entry of the keys. All its tensors have the keys on axis 2, and a cache keeps them by name."""
+        """Makes the entry: tensors by name with the keys on axis 2, which a cache keeps."""
         # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
-        """Computes what `attend` reads of all queries together, before they are cut into chunks.
+        """Computes what `attend` needs from all queries at once, before they are split into chunks.
 
         Args:
             query: `(B, h, n, key_dim)`.
-            entry: of `project_key_value`, or the cache.
+            entry: from `project_key_value`, or the cache.
             state: `State`. Further tensors with a row for each query go into its `rows`.
 
         Returns:
@@ -533,7 +529,7 @@ class Attention(SavedNames):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         """Runs the stages from `score` to `mix`. Returns heads, weights (or `None`), the next block's map, the cache.
 
-        Plain dot-product attention is one fused operation where nobody reads the weights.
+        Plain dot-product attention is one fused operation if nothing reads the weights.
         """
         # A decoding step has too few queries for the fused kernel to pay off.
         wanted = state.cache is None and not state.needs_weights and not (self.dropout and state.training)
@@ -547,7 +543,7 @@ class Attention(SavedNames):
         return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
 
     def biased_score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        """Scores under the soft cap, with the biases of positions and of the call added."""
+        """Computes logits with the soft cap, and adds the biases of positions and of the call."""
         # queries (B, h, n, key_dim), entry -> (B, h, n, m)
         logits = self.score(query, entry, state)
         if self.attn_logits_soft_cap is not None:
@@ -556,12 +552,12 @@ class Attention(SavedNames):
         return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
     def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        """Computes logits, how well each key suits each query."""
+        """Computes the logits of each query and key."""
         # queries (B, h, n, key_dim), entry -> (B, h, n, m)
         return key_product(query * self.scale, entry["key"])
 
     def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
-        """Combines logits with the map of the block before. Returns logits, the next block's map, and the cache."""
+        """Combines logits with the previous block's map. Returns logits, the next block's map, and the cache."""
         # (B, h, n, m) -> (B, h, n, m)
         return logits, state.previous_scores, state.cache
 
@@ -571,7 +567,7 @@ class Attention(SavedNames):
         return masked_softmax(logits, state.mask, self.sinks[:, None, None] if self.use_sinks else None)
 
     def drop(self, weights: Tensor, state: State) -> Tensor:
-        """Drops weights in training."""
+        """Applies dropout to the weights."""
         # (B, h, n, m) -> (B, h, n, m)
         if state.kept is not None:
             return weights * ops.cast(state.kept, weights.dtype)
@@ -580,7 +576,7 @@ class Attention(SavedNames):
         return self._dropout_layer(weights, training=state.training)
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        """Mixes the values of each head."""
+        """Sums the values of each head by their weights."""
         # weights (B, h, n, m), entry -> (B, h, n, value_dim)
         return head_product(weights, entry["value"])
 
@@ -594,7 +590,7 @@ class Attention(SavedNames):
     # Parts of stages
 
     def project(self, name: str, x: Tensor, state: State) -> Tensor:
-        """A projection of inputs.
+        """Projects inputs for each head.
 
         Args:
             name: one of `projections`.
@@ -609,9 +605,9 @@ class Attention(SavedNames):
         return ops.swapaxes(self.apply_dense(getattr(self, f"_{name}_dense"), x), 1, 2)
 
     def apply_dense(self, dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
-        """A projection, with batch and length as one axis: one product, forward and backward.
+        """Applies a projection with batch and length as one axis: one product, forward and backward.
 
-        On two axes the gradient of the kernel is one product an item of the batch, and their sum.
+        With two axes, the gradient of the kernel would be a sum of one product for each item of the batch.
 
         Args:
             dense: `keras.layers.EinsumDense` of two axes.
@@ -626,7 +622,7 @@ class Attention(SavedNames):
 
     @property
     def _is_fused(self):
-        """Whether `score` to `mix` are plain dot-product attention."""
+        """Returns True if `score` to `mix` are plain dot-product attention."""
         stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
         plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
         return plain and self.attn_logits_soft_cap is None and not self.use_sinks
@@ -640,7 +636,7 @@ class Attention(SavedNames):
         return own + ops.cast(state.bias, own.dtype)
 
     def _place(self, side, heads, positions):
-        """Queries or keys, normalised and rotated."""
+        """Normalises and rotates queries or keys."""
         if self.qk_norm:
             scale = self.query_norm_scale if side == "query" else self.key_norm_scale
             heads = rms_normalize(heads, scale, epsilon=1e-6)
@@ -649,12 +645,12 @@ class Attention(SavedNames):
         return heads
 
     def _queries(self, state):
-        """Queries of each head, normalised and rotated: `(B, h, n, key_dim)`."""
+        """Returns the queries of each head, normalised and rotated: `(B, h, n, key_dim)`."""
         queries = self.project_query(state.query, state)
         return self._place("query", queries, state.query_positions) if "query" in self.projections else queries
 
     def _entry(self, key, value, positions, state):
-        """The entry of keys that stand at these positions."""
+        """Makes the entry of keys at these positions."""
         entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
         return entry | {"key": self._place("key", entry["key"], positions)} if "key" in entry else entry
 
@@ -665,7 +661,7 @@ class Attention(SavedNames):
         return ops.less(ops.abs(positions - key_positions), self.sliding_window)
 
     def _in_window(self, mask, positions, key_positions):
-        """The mask, within the sliding window."""
+        """Restricts the mask to the sliding window."""
         if self.sliding_window is None:
             return mask
         return combine_masks(mask, sliding_window_mask(positions, key_positions, self.sliding_window)[:, None])
@@ -710,17 +706,17 @@ class Attention(SavedNames):
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
         if self.relative_positions is not None and not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.key_dim))
-        # Keras sets `built` where the `build` of the class itself has ended, so that one that failed is tried again.
+        # Keras sets `built` when the `build` of the class itself has ended, so that a failed one is tried again.
 
     def _check_positions(self):
         if self.relative_positions is not None and self.relative_positions.rotates and not self.scores_are_products:
             raise ValueError(
-                "Positions that rotate queries and keys need logits that are products of both: take positions that add "
+                "Positions that rotate queries and keys need logits that are products of both: use positions that add "
                 f"to the logits, such as ALiBiPositions(). Received: {self.relative_positions} for {self}"
             )
 
     def make_output_dense(self, query_shape: Shape) -> keras.layers.EinsumDense | None:
-        """Makes the projection of the heads.
+        """Makes the output projection.
 
         Args:
             query_shape: `(B, n, D)`, or more axes.
@@ -779,7 +775,7 @@ class Attention(SavedNames):
     def add_kernel(
         self, name: str, shape: Sequence[int], initializer: keras.initializers.Initializer | None = None
     ) -> keras.Variable:
-        """A weight with the layer's initializer, regularizer and constraint of kernels.
+        """Adds a weight with the layer's kernel initializer, regularizer and constraint.
 
         Args:
             name: of the weight.
@@ -817,28 +813,28 @@ class Attention(SavedNames):
 
     @property
     def keeps_positions(self) -> bool:
-        """Whether a cache says which position each of its rows has."""
+        """True if a cache stores the position of each of its rows."""
         has_bias = self.relative_positions is not None and self.relative_positions.has_bias
         return self.sliding_window is not None or has_bias
 
     def init_cache(
         self, batch_size: int | Tensor, max_length: int, kernels: dict[str, Any] | None = None
     ) -> dict[str, Tensor]:
-        """An empty cache for self-attention over at most `max_length` positions.
+        """Makes an empty cache for self-attention over at most `max_length` positions.
 
         Decode with `output, cache = layer(x, x, cache=cache, index=i, use_causal_mask=True)`, where the
-        rows of `x` are positions `i, i + 1, ...`: the same outputs as for the whole sequence at once. With
-        an `attention_mask` of shape `(B, n, max_length)` instead, a query may attend to any rows written.
+        rows of `x` are positions `i, i + 1, ...`. The outputs equal those of the whole sequence at once. With an
+        `attention_mask` `(B, n, max_length)` in place of the causal mask, a query may attend to any row written so far.
 
         Args:
             batch_size: number of sequences `B`; an integer or a scalar tensor.
             max_length: number of rows, positions of all steps together.
-            kernels: of `decoding_kernels`, of a `role` other than `"cross"`. Default `None`: the layer's own.
+            kernels: from `decoding_kernels`, if the `role` is not `"cross"`. Default `None`: the layer's own.
 
         Returns:
-            Dictionary of zeros: what `project_key_value` returns, such as `"key"` `(B, h, max_length, key_dim)` and
-            `"value"` `(B, h, max_length, value_dim)`; with anything relative to positions also `"positions"`
-            `(max_length,)`; and with a map whose rows read those before them `"map"`, the last rows of it.
+            Dictionary of zeros in the form of `project_key_value`, such as `"key"` `(B, h, max_length, key_dim)` and
+            `"value"` `(B, h, max_length, value_dim)`; also `"positions"` `(max_length,)` if the layer
+            `keeps_positions`, and `"map"`, the last rows of the map, if rows of scores influence later ones.
 
         Raises:
             ValueError: if the layer is not built, or a size is not positive.
@@ -862,23 +858,23 @@ class Attention(SavedNames):
         position: int | Tensor = 0,
         kept: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Attends to a cache with one query for each item, in a decoder of your own, such as a recurrent one.
+        """Attends to a cache with one query for each item, for custom decoders such as a recurrent one.
 
-        Does what `layer(query[:, None], cache=cache, key_mask=mask)` does, without the checks and the dropout of a
-        call, so that it may be called in a loop inside a graph. A cache of self-attention gets its rows by calls.
+        It computes `layer(query[:, None], cache=cache, key_mask=mask)` without the checks and the dropout of a call,
+        so it can run in a loop inside a graph. It writes no keys or values: for self-attention, calls do.
 
         Args:
             query: `(B, D)`.
-            cache: of `project_cache`, `init_cache`, a call, or the step before.
+            cache: from `project_cache`, `init_cache`, a call, or the previous step.
             mask: boolean, `(B, m)` or with heads `(B, h, m)`, True = may attend. Default `None`: to all.
-            position: integer or scalar tensor, where the query stands in its sequence. Relative positions, a
-                `sliding_window` and a map whose rows read those before them use it.
-            kept: factors of the weights in place of dropout, broadcast to `(B, h, m)`: draw those of all steps before
-                the loop. Default `None`: no weight is dropped.
+            position: integer or scalar tensor, position of the query in its sequence. Used by relative positions,
+                `sliding_window`, and layers whose rows of scores influence later ones.
+            kept: factors that replace dropout of the weights, broadcast to `(B, h, m)`. Draw them for all steps before
+                the loop. Default `None`: no dropout.
 
         Returns:
-            Output `(B, output_shape)`, and the cache, for the next step. It differs from that given only with a map
-            whose rows read those before them.
+            Output `(B, output_shape)`, and the cache for the next step, which changes only if rows of scores influence
+            later ones.
 
         Raises:
             ValueError: if the layer is not built, or for a query that is not `(B, D)`.
@@ -911,21 +907,19 @@ class Attention(SavedNames):
         return ops.cast(output, self.compute_dtype), cache  # wider if no layer that is being called sets its precision
 
     def decoding_kernels(self) -> dict[str, Any]:
-        """Kernels for decoding with a cache, made once from the weights, for the call argument `kernels`.
+        """Makes the call argument `kernels` from the weights, once for all steps of decoding with a cache.
 
-        They have two axes and lie side by side where they multiply the same input: a step is a few products with
-        matrices that stay where they are.
+        The kernels have two axes, and those of the same input are concatenated, so that a step takes few products.
 
         Returns:
-            Dictionary of `"query"`, what multiplies the query; `"memory"`, what multiplies the keys, of a layer of the
-            `role` `"cross"`; and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for
-            quantised weights.
+            Dictionary of `"query"`, applied to the query; `"memory"`, applied to the keys, if the `role` is `"cross"`;
+            and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for quantised weights.
         """
         self._check_built("decoding_kernels")
         return make_kernels(self)
 
     def projection_weights(self, name: str) -> tuple[Tensor, Tensor | None]:
-        """Weights of a projection as `decoding_kernels` takes them.
+        """Returns the weights of a projection, for `decoding_kernels`.
 
         Args:
             name: one of `projections`.
@@ -939,16 +933,16 @@ class Attention(SavedNames):
     def project_cache(
         self, value: Tensor, key: Tensor | None = None, kernels: dict[str, Any] | None = None
     ) -> dict[str, Tensor]:
-        """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
+        """Makes a cache of all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
 
         Args:
             value: `(B, m, D_v)`.
             key: `(B, m, D_k)`. Defaults to `value`.
-            kernels: of `decoding_kernels`, of a layer of the `role` `"cross"` and without `key`. Default `None`: the
+            kernels: from `decoding_kernels`, if the `role` is `"cross"` and `key` is not given. Default `None`: the
                 layer's own.
 
         Returns:
-            Dictionary of what `project_key_value` returns, such as `"key"` `(B, h, m, key_dim)` and `"value"`
+            Dictionary as from `project_key_value`, such as `"key"` `(B, h, m, key_dim)` and `"value"`
             `(B, h, m, value_dim)`.
 
         Raises:
@@ -963,11 +957,11 @@ class Attention(SavedNames):
         return self._with_map(self._entry(key, value, positions, state))
 
     def grow_cache(self, cache: dict[str, Tensor], max_length: int) -> dict[str, Tensor]:
-        """A cache of self-attention with room for more positions.
+        """Returns a cache of self-attention with room for more positions.
 
         Args:
-            cache: of `init_cache` or a call.
-            max_length: number of rows, an integer, as of `init_cache`; no fewer than there are.
+            cache: from `init_cache` or a call.
+            max_length: new number of rows, an integer, at least the present one.
 
         Returns:
             Cache of the same structure.
@@ -976,13 +970,13 @@ class Attention(SavedNames):
         return {name: _pad(x, axes.get(name, 2), max_length) for name, x in cache.items()}
 
     def reorder_cache(self, cache: dict[str, Tensor], rows: Tensor, same_keys: bool = False) -> dict[str, Tensor]:
-        """The cache of a batch whose items are `rows` of this one.
+        """Returns the cache of a batch whose items are `rows` of this one.
 
         Args:
-            cache: of `init_cache`, `project_cache` or a call.
+            cache: from `init_cache`, `project_cache` or a call.
             rows: integers `(B,)`.
-            same_keys: whether an item takes the place only of one with the same keys, as hypotheses of one source do
-                in cross-attention.
+            same_keys: True if items only replace items with the same keys, as hypotheses of one source do in
+                cross-attention.
 
         Returns:
             Cache of the same structure.
@@ -998,7 +992,7 @@ class Attention(SavedNames):
             )
 
     def _with_map(self, cache):
-        """The cache with the last rows of the map, those that the next row reads."""
+        """Returns the cache with the last rows of the map, which the next row reads."""
         if not self.score_rows:
             return cache
         if self.role in (None, "encoder"):
@@ -1024,14 +1018,14 @@ class Attention(SavedNames):
     def compute_map_shape(
         self, query_shape: Shape, value_shape: Shape | None = None, previous_scores_shape: Shape | None = None
     ) -> Shape | None:
-        """Shape of what `return_map` returns, for `build` of the layer in the next block.
+        """Returns the shape of the map, for `build` of the next block's layer.
 
         Args:
             query_shape, value_shape: of the inputs. `value_shape` defaults to `query_shape`.
-            previous_scores_shape: of the map that this layer is given, or `None`.
+            previous_scores_shape: of `previous_scores`, or `None`.
 
         Returns:
-            `(B, h, n, m)`, with `None` for what is not known; `None` if there is no map.
+            `(B, h, n, m)`, with `None` for unknown sizes; `None` if there is no map.
         """
         if not self.carries_scores:
             return previous_scores_shape
@@ -1074,5 +1068,5 @@ class Attention(SavedNames):
 
 
 def _pad(x, axis, length):
-    """Zeros added at the end of an axis whose size is known."""
+    """Pads the end of an axis of known size with zeros."""
     return ops.pad(x, [(0, length - size if place == axis else 0) for place, size in enumerate(x.shape)])

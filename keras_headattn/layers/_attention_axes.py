@@ -76,7 +76,7 @@ class AttentionAxes:
             mask = ops.reshape(mask, (*ops.shape(mask), *[1] * missing))
         elif missing:
             raise ValueError(
-                f"`{name}` must have the axes of its input but for the features, {known}; the last may be missing. "
+                f"`{name}` must have the axes of its input except the features, {known}; the last may be missing. "
                 f"Received: {name} of shape {tuple(mask.shape)}"
             )
         mask = check_mask(name, mask, known)

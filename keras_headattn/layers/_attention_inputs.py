@@ -77,7 +77,7 @@ def check_residual(name, layer, shape):
     width = layer.compute_output_shape(shape)[-1]
     if width != shape[-1]:
         raise ValueError(
-            f"`{name}` must give as many numbers as its input has, {shape[-1]}. Received: a layer that gives {width}"
+            f"`{name}` must have outputs as wide as its inputs, {shape[-1]}. Received: outputs of width {width}"
         )
 
 
@@ -104,7 +104,7 @@ def check_bias(bias):
         return
     if backend.standardize_dtype(getattr(bias, "dtype", "float32")) == "bool":
         raise ValueError(
-            "`bias` must hold numbers to add to the logits: give a mask as `attention_mask`. "
+            "`bias` must hold numbers to add to the logits: pass a mask as `attention_mask`. "
             "Received: bias of dtype bool"
         )
     try:
@@ -115,7 +115,7 @@ def check_bias(bias):
         return
     if is_mask:
         raise ValueError(
-            "`bias` must not be a mask, as it forbids nothing where heads are mixed: give `attention_mask=bias == 0`. "
+            "`bias` must not be a mask, which layers that mix heads would not respect: use `attention_mask=bias == 0`. "
             f"Received: bias with {least}"
         )
 
@@ -148,10 +148,10 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
 
 @dataclasses.dataclass
 class CallMask:
-    """Masks of a call that are made into one where it is needed, for some rows or for all.
+    """Masks of a call, combined into one on demand, for some rows or for all.
 
-    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of integers of the queries,
-    `(B or 1, n)`, and of the keys, `(B or 1, m)`, that is True where a query may attend.
+    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of one integer for each query,
+    `(B or 1, n)`, and for each key, `(B or 1, m)`, that is True where a query may attend.
     """
 
     tensors: list
@@ -160,7 +160,7 @@ class CallMask:
     window: int | None = None  # of queries and keys at positions 0, 1, ...
 
     def combined(self):
-        """One boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
+        """Returns one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
         ruled = [rule(queries[:, None, :, None], keys[:, None, None, :]) for rule, queries, keys in self.rules]
         return combine_masks(*self.tensors, *ruled)
 
@@ -175,7 +175,7 @@ def _check_cache(layer, value, cache, index):
     if value is None and cache is None:
         raise ValueError("Attention needs `value`, or a `cache`. Received: value=None, cache=None")
     if index is not None and cache is None:
-        raise ValueError(f"`index` says where in a `cache` to write. Received: index={index}, cache=None")
+        raise ValueError(f"`index` needs a `cache` to write to. Received: index={index}, cache=None")
     if cache is None:
         return
     shape = tuple(cache["value"].shape) if isinstance(cache, dict) and "value" in cache else ()
@@ -188,7 +188,7 @@ def _check_cache(layer, value, cache, index):
         )
     if value is not None and index is None:
         raise ValueError(
-            "With a `cache`, `value` is written at `index`: give both, or no `value` to attend to the cache alone. "
+            "With a `cache`, `value` is written at `index`: pass both, or no `value` to attend to the cache alone. "
             f"Received: index=None, value of shape {tuple(value.shape)}"
         )
     if index is not None and (isinstance(index, (bool, str, float)) or not _is_integer(index)):

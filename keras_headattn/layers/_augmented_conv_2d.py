@@ -26,8 +26,8 @@ class AugmentedConv2D(SavedNames):
     "Evolving attention with residual convolutions".
 
     Args:
-        filters: channels of the output, those of attention included.
-        kernel_size: of the convolution, in pixels both ways. It has no bias and pads both sides alike.
+        filters: channels of the output, including those of attention.
+        kernel_size: height and width of the kernel. There is no bias, and both sides are padded alike.
         attention: layer to copy, such as `MultiHeadAttention(8, 20, value_dim=4)` or the stock layer, with the
             `output_shape` `num_heads * value_dim`. See also `augmented_widths`.
         strides: of the convolution.
@@ -81,7 +81,7 @@ class AugmentedConv2D(SavedNames):
         self.attention_filters = layer.num_heads * layer.value_dim
         if self.attention_filters >= filters:
             raise ValueError(
-                f"`filters` must be more than those of attention, num_heads={layer.num_heads} times "
+                f"`filters` must be more than the channels of attention, num_heads={layer.num_heads} times "
                 f"value_dim={layer.value_dim}. Received: filters={filters}"
             )
         if upsampling not in UPSAMPLINGS:

@@ -29,8 +29,8 @@ class DifferentialAttention(Attention):
         num_heads: number of heads `h`, each with two maps.
         key_dim: width of each of a head's two queries and keys. Their kernels are `(D, h, 2 * key_dim)`.
         value_dim: width of a value of one head. Defaults to `2 * key_dim`.
-        **kwargs: see `Attention`, also for calls and errors. `depth=None` counts as 0. Masks by head, biases and maps
-            have `2 * num_heads` heads: 2i and 2i + 1 are those of head i.
+        **kwargs: see `Attention`, also for calls and errors. `depth=None` counts as 0. Masks per head, biases and maps
+            have `2 * num_heads` heads: 2i and 2i + 1 belong to head i.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> output, weights = DifferentialAttention(num_heads=2, key_dim=4)(x, x, return_attention_scores=True)

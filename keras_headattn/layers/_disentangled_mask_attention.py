@@ -55,7 +55,7 @@ class DisentangledMaskAttention(Attention):
         centre_gradient: factor of the gradient of the cluster centres.
         variance: of the Gaussians about z and the queries.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With the `role` `"decoder"`
-            S is used in training only. The widths of query and key must be multiples of `num_heads`; where they differ,
+            S is used in training only. The widths of query and key must be multiples of `num_heads`; if they differ,
             keys have their own mixture.
 
     >>> layer = DisentangledMaskAttention(num_heads=4, key_dim=4, num_clusters=3)
@@ -127,8 +127,8 @@ class DisentangledMaskAttention(Attention):
                 )
         if self.kept_information and widths["query"] not in (None, self.num_heads * self.key_dim):
             raise ValueError(
-                "`kept_information` compares a head's part of the inputs with its queries, which must be as wide: give "
-                "num_heads * key_dim = the width of `query`, or kept_information=0. "
+                "`kept_information` compares a head's part of the inputs with its queries, which must have the same "
+                "width: set num_heads * key_dim to the width of `query`, or kept_information to 0. "
                 f"Received: {self.num_heads} * {self.key_dim} and {widths['query']}"
             )
 
@@ -170,7 +170,7 @@ class DisentangledMaskAttention(Attention):
         return bool(training) or super().adds_losses(training)
 
     def gamma(self) -> Tensor:
-        """Returns the current share of the weights under S: a scalar."""
+        """Returns gamma, the current share of the weights under S: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:

@@ -27,8 +27,8 @@ class EvolvingAttention(Attention):
     The first layer of a chain, which has no previous map, passes its logits on. So does a layer whose previous map has
     another shape: it begins a new chain. With `alpha=0` there is no chain, and every layer convolves.
 
-    In an encoder, mask padded queries as well, by `query_mask`: they are rows of the image. Masked positions are 0 in
-    it. Decode step by step without gaps: a cache holds only the last rows of the map.
+    In an encoder, mask padded queries as well, with `query_mask`: they are rows of the image, in which masked positions
+    are 0. Decode step by step without gaps: a cache holds only the last rows of the map.
 
     Source: Wang et al. 2021, "Evolving attention with residual convolutions", eq. 4 and section 3.5. (The public code
     swaps alpha and beta.)
@@ -37,11 +37,11 @@ class EvolvingAttention(Attention):
         alpha, beta: shares of the previous map and of the convolution, from 0 to 1.
         kernel_size: of the convolution, odd.
         convolve_first: if True, a layer without a previous map convolves too.
-        map_initializer: of the convolution's kernel. `"identity"`: the unit matrix where an entry meets itself (the
+        map_initializer: of the convolution's kernel. `"identity"`: the identity matrix where an entry meets itself (the
             centre, for an encoder), and 0 elsewhere. Positive logits then pass unchanged, which suits pre-trained
             models.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With the `role` `"decoder"`
-            or `"cross"` the convolution reads no later row, see `ops.convolve_maps`; no role counts as `"encoder"`. The
+            or `"cross"` the convolution reads no later row, see `ops.convolve_maps`; `None` counts as `"encoder"`. The
             convolution's weights, if the layer convolves, are `map_kernel` `(kernel_size, kernel_size, h, h)` and
             `map_bias` `(h,)`.
 

@@ -11,12 +11,12 @@ from keras_headattn.ops._dense import sizes
 
 @register_keras_serializable(package="keras_headattn")
 def gelu_tanh(x):
-    """Computes GELU by its tanh formula, with which BERT and T5 1.1 were trained."""
+    """Computes GELU by its tanh formula, as in the training of BERT and T5 1.1."""
     return activations.gelu(x, approximate=True)
 
 
 def get_activation(identifier):
-    """Returns an activation as Keras does; knows `"gelu_tanh"` too."""
+    """Returns an activation as Keras does, and also knows `"gelu_tanh"`."""
     return gelu_tanh if identifier == "gelu_tanh" else activations.get(identifier)
 
 

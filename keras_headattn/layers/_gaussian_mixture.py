@@ -17,13 +17,13 @@ NARROWEST = math.log(1e-6)  # logarithm of the least variance; below it there is
 
 @register_keras_serializable(package="keras_headattn")
 class GaussianMixture(keras.layers.Layer):
-    """Mixtures of Gaussians with diagonal covariances, one a head or one for all, trained by gradients.
+    """Mixtures of Gaussians with diagonal covariances, one for each head or one for all, trained by gradients.
 
     Computes in logarithms and in float32 (float64 for a float64 layer), so that far-away points are safe. No variance
-    is below 1e-6. With TensorFloat-32, TensorFlow's default on GPUs, squared distances have three digits.
+    is below 1e-6. With TensorFloat-32, TensorFlow's default on GPUs, squared distances are accurate to three digits.
 
-    The centres begin orthogonal and equally long, as far as the width allows, and the deviations at 1, so that no
-    cluster takes all points about the origin.
+    The centres start orthogonal and equally long, as far as the width allows, and the deviations at 1, so that no
+    cluster takes all points near the origin.
 
     Source: "Disentangled mask attention in Transformer", eqs. 3 and 5; Jiang et al. 2017, "Variational deep embedding".
 

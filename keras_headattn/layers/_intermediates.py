@@ -17,8 +17,8 @@ def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
     eager mode and inside one traced function; a function compiled before adds nothing.
 
     Returns:
-        Context manager of a dictionary: the path of a layer, such as `"encoder_0/attention"`, to a dictionary of
-            tensors by name, those of the layer's last call.
+        Context manager of a dictionary from layer path, such as `"encoder_0/attention"`, to the tensors of the layer's
+            last call by name.
 
     >>> from keras_headattn.layers import MultiHeadAttention
     >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, name="attention")

@@ -7,9 +7,9 @@ from keras_headattn.layers._attention import Attention
 class MultiHeadAttention(Attention):
     """Multi-head scaled dot-product attention.
 
-    Stands in for `keras.layers.MultiHeadAttention`: same arguments, same weights in the same order. With `key_dim` the
-    mean length of the training sentences and `value_dim` `D / num_heads` it is attention with a fixed head size
-    (Bhojanapalli et al. 2020).
+    Stands in for `keras.layers.MultiHeadAttention`: same arguments, same weights in the same order. With the mean
+    length of the training sentences as `key_dim`, and `D / num_heads` as `value_dim`, it is attention with a fixed head
+    size (Bhojanapalli et al. 2020).
 
     Source: Vaswani et al. 2017, "Attention is all you need"; Zhang et al. 2022, "Interacting-head attention", eqs. 4
     and 5. Arguments, calls and errors: see `Attention`.

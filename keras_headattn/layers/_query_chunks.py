@@ -1,4 +1,4 @@
-"""Attention a chunk of queries at a time: the map of one chunk is in memory (Rabe and Staats 2021)."""
+"""Attention computed a chunk of queries at a time, with one chunk's map in memory (Rabe and Staats 2021)."""
 
 import dataclasses
 from typing import Any
@@ -13,14 +13,14 @@ from keras_headattn.ops._dense import is_one
 
 AUTO_BYTES = 2**28  # of a map, above which "auto" makes chunks
 AUTO_SIZE = 256
-SEGMENTS = 8  # of a causal map, each with the keys up to its end: fewer compute more in vain, more compile longer
-COPIES = 9  # of the keys at most, where each chunk has those of its window
-NOWHERE = -(2**30)  # the position of padding, in nobody's window
-PRIME = 104729  # between the seeds of two chunks
+SEGMENTS = 8  # of a causal map, each with the keys up to its end; fewer waste computation, more take longer to compile
+COPIES = 9  # of the keys at most, if each chunk gets its window's
+NOWHERE = -(2**30)  # position of padding, outside every window
+PRIME = 104729  # difference between the seeds of two chunks
 
 
 class FixedSeed(keras.random.SeedGenerator):
-    """Gives the random functions of Keras a seed that is a tensor."""
+    """Seed generator that returns a given tensor."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -33,7 +33,7 @@ def as_chunk_size(size, layer, is_possible):
     """Checks and returns the argument `query_chunk_size` of a layer."""
     if size is not None and not is_possible:
         raise ValueError(
-            "`query_chunk_size` needs scores that stay in the layer, those of one query independent of the others. "
+            "`query_chunk_size` needs scores that are not passed on and do not depend on other queries. "
             f"Received: query_chunk_size={size!r} for {type(layer).__name__}"
         )
     if size is None or isinstance(size, str) and size == "auto":
@@ -46,7 +46,7 @@ def as_chunk_size(size, layer, is_possible):
 
 
 def rows_at_once(layer, batch, n, m):
-    """Rows of a chunk; `None` for the whole map. A size that a graph does not know is no integer."""
+    """Returns the number of queries in a chunk, `None` for the whole map. Unknown sizes are not integers."""
     size, is_known = layer.query_chunk_size, isinstance(n, int) and isinstance(m, int)
     if size == "auto":
         items = batch if isinstance(batch, int) else 1
@@ -65,7 +65,7 @@ class _Part:
 
 
 def attend_in_chunks(layer, query, entry, state):
-    """The heads `(B, h, n, d)` of `layer.attend`, with the map of `state.chunk_size` queries in memory."""
+    """Returns the heads `(B, h, n, d)` of `layer.attend`, with the map of `state.chunk_size` queries in memory."""
     size, masks, n, m = state.chunk_size, state.masks, query.shape[2], entry["value"].shape[2]
     length = ops.shape(query)[2]
     size = ops.maximum(ops.minimum(size, length), 1) if n is None else min(size, n)
@@ -109,7 +109,7 @@ def attend_in_chunks(layer, query, entry, state):
 def _parts(query, entry, state):
     parts = {
         "queries": _Part(query, 2),
-        "query": _Part(ops.reshape(state.query, ops.shape(state.query)), 1),  # a tensor, where it is a variable
+        "query": _Part(ops.reshape(state.query, ops.shape(state.query)), 1),  # turns a variable into a tensor
         "query_positions": _Part(state.query_positions, 0),
         "key_positions": _Part(state.key_positions, None, 0),
     }
@@ -123,13 +123,13 @@ def _parts(query, entry, state):
 
 
 def _of_map(x):
-    """A mask or a bias that broadcasts to `(B, h, n, m)`."""
+    """Returns the part of a mask or a bias that broadcasts to `(B, h, n, m)`."""
     x = ops.reshape(x, (*[1] * (4 - len(x.shape)), *ops.shape(x)))
     return _Part(x, *(None if is_one(x.shape[axis]) else axis for axis in (2, 3)))
 
 
 def _of(named, kind):
-    """The tensors named `kind/name`, by name."""
+    """Returns the tensors named `kind/name`, by `name`."""
     return {name.split("/")[1]: x for name, x in named.items() if name.startswith(f"{kind}/")}
 
 
@@ -153,7 +153,7 @@ def _chunk_state(state, named):
 
 
 def _blocks(part, size, count, before=0, after=0):
-    """Rows of each chunk, `(count, size, ...)`, or keys of each window, with so many chunks before and after it."""
+    """Returns each chunk's rows, `(count, size, ...)`, or its keys, with those of chunks `before` and `after` it."""
     x = ops.moveaxis(part.tensor, part.key_axis if part.row_axis is None else part.row_axis, 0)
     x = _padded(x, before * size, (count + after) * size - ops.shape(x)[0], part.padding)
     blocks = ops.reshape(x, (count + before + after, size, *ops.shape(x)[1:]))
@@ -168,18 +168,18 @@ def _padded(x, before, after, value):
 
 
 def _window(parts, masks, size, n, m):
-    """How many chunks before and after its own a chunk reads keys of; `None` for all."""
+    """Returns how many chunks of keys a chunk reads before and after its own, `None` for all."""
     if masks.window is None or n is None or n != m:
         return None
     before = -(-(masks.window - 1) // size)
     after = 0 if masks.is_causal else before
-    # A tensor with an axis of queries and one of keys has no windows side by side.
+    # Tensors with an axis of queries and one of keys cannot be cut into windows.
     is_map = any(part.row_axis is not None and part.key_axis is not None for part in parts.values())
     return None if is_map or before + 1 + after > min(COPIES, n // size) else (before, after)
 
 
 def _segments(size, count, m, is_causal):
-    """First and last chunk of each segment, and how many keys it reads; `None` for all."""
+    """Returns the first and last chunk of each segment, and how many keys it reads, `None` for all."""
     if not is_causal or not isinstance(count, int) or m is None:
         return [(0, count, None)]
     step = -(-count // SEGMENTS)
@@ -191,7 +191,7 @@ def _first(x, axis, keys):
 
 
 def _widened(x):
-    """In 32 bits, so that the gradients of all chunks are summed in as many."""
+    """Casts to at least 32 bits, in which the gradients of all chunks are then summed."""
     return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16") else x
 
 
@@ -201,7 +201,7 @@ def _seeds(seed, count):
 
 
 def _variables_inside(layer):
-    """The variables of all stages but the projections of inputs and outputs."""
+    """Returns the variables of all stages except the projections of inputs and outputs."""
     projections = [getattr(layer, f"_{name}_dense", None) for name in ("query", "key", "value", "gate", "output")]
     outside = {id(variable) for dense in projections if dense is not None for variable in dense.variables}
     return [variable for variable in layer.variables if id(variable) not in outside]

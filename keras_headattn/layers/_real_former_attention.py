@@ -12,7 +12,7 @@ from keras_headattn.layers._attention import Attention, State
 class RealFormerAttention(Attention):
     """Attention that adds the scores of the previous block to its own.
 
-    It passes the sum on as its map. A previous map of another shape is not used.
+    It passes the sum on as its map. A previous map of another shape is ignored.
 
     Source: He et al. 2021, "RealFormer: Transformer likes residual attention"; Wang et al. 2021, "Evolving attention
     with residual convolutions", table 3. Arguments, calls and errors: see `Attention`.

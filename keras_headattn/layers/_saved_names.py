@@ -19,7 +19,7 @@ def with_current_names(config):
 
 
 class SavedNames(keras.layers.Layer):
-    """Base of layers with renamed arguments, which saved functional models repeat in their calls."""
+    """Base of layers with renamed arguments; saved functional models still call them by the old names."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **with_current_names(kwargs))

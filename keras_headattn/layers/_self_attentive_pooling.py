@@ -23,7 +23,7 @@ class SelfAttentivePooling(keras.layers.Layer):
         A = softmax(tanh(H W) V)^T, over the sequence
         Z = A H
 
-    Padding gets weight 0, and a sequence of padding gives zeros. The output has no mask.
+    Padding gets weight 0, and a sequence of only padding gives zeros. The output has no mask.
 
     Source: Lin et al. 2017, "A structured self-attentive sentence embedding", eqs. 6 and 7; An et al. 2020, "Repulsive
     attention", eqs. 8 and 9.

@@ -35,7 +35,7 @@ class SynthesizerAttention(Attention):
         mixture: parts of the logits: some of `"dense"`, `"random"` and `"dot_product"`. Query and key projections that
             no part needs are left out.
         num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Exceeding `max_length` is an error
-            where the length is known statically.
+            if the length is known statically.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> layer = SynthesizerAttention(num_heads=4, key_dim=4, max_length=10, mixture=("random", "dot_product"))

@@ -9,9 +9,8 @@ from keras_headattn.layers._get import get
 class Template:
     """A layer's configuration, from which a block makes its layers.
 
-    Keeps one layer, never built, for as long as it lives: while saving, Keras tells objects apart by `id()`, and a
-    temporary layer could pass for another one. `layer` is a layer, its configuration, a `Template` or `None`, which
-    makes `None`.
+    Keeps one unbuilt layer alive: Keras tells objects apart by `id()` while saving, and could mistake a temporary layer
+    for another. `layer` is a layer, its configuration, a `Template`, or `None`, for which `make` returns `None`.
     """
 
     def __init__(self, name, layer):
@@ -70,9 +69,9 @@ def _loaded(name, config):
         wrong = [key for key, value in config["config"].items() if _plain(found.get(key)) != _plain(value)]
         if wrong:
             raise ValueError(
-                f"In this file `{name}` is the same object as a layer of other settings: an old version with a defect "
-                "saved it. Make the model from its settings, and load its weights by `load_weights`. "
-                f"Received: {name} of other settings for {', '.join(wrong)}"
+                f"In this file `{name}` is the same object as a layer with other settings, because an old "
+                "version had a bug. Make the model from its settings, and load its weights with `load_weights`. "
+                f"Received: {name} with other settings for {', '.join(wrong)}"
             )
     return layer
 

@@ -192,8 +192,8 @@ class EncoderBlock(_Block):
         return_state: returns `(y, state)`.
 
     Returns:
-        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"maps"`, of `"attention"` to its map, if
-        any.
+        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"maps"`, from `"attention"` to its map,
+        if any.
 
     >>> from keras_headattn.layers import RealFormerAttention
     >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
@@ -260,7 +260,7 @@ class DecoderBlock(_Block):
             `x`.
 
     Returns:
-        `(B, m, D)`; with `return_state` also a dictionary: `"maps"` for the next block, of `"attention"` and
+        `(B, m, D)`; with `return_state` also a dictionary: `"maps"` for the next block, from `"attention"` and
         `"cross_attention"` to their maps, if any; and `"cache"` for the next step.
     """
 
@@ -306,21 +306,21 @@ class DecoderBlock(_Block):
         """Makes the call argument `kernels` of decoding steps.
 
         Returns:
-            Dictionary of attention names to `Attention.decoding_kernels`, and of `"attention_norm"` etc. to the weights
-            of layer normalisation, see `ops.normalize`.
+            Dictionary from attention names to `Attention.decoding_kernels`, and from `"attention_norm"` etc. to the
+            weights of layer normalisation, see `ops.normalize`.
         """
         norms = {f"{name}_norm": norm_weights(norm) for name, norm in self.norms.items()}
         kernels = {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
         return kernels | {name: weights for name, weights in norms.items() if weights is not None}
 
     def init_cache(self, memory: Tensor, max_length: int, kernels: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Makes the cache for decoding: an empty one of the self-attention, and the memory's keys and values.
+        """Makes the cache for decoding: an empty one for the self-attention, and the memory's keys and values.
 
         Args:
             memory: output of the encoder, `(B, n, D)`; a list for a list of attentions. An empty list is a batch of
                 one.
             max_length: number of positions of all steps together.
-            kernels: of `decoding_kernels`. Default `None`: the layers' own.
+            kernels: from `decoding_kernels`. Default `None`: the layers' own.
 
         Returns:
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
@@ -339,7 +339,7 @@ class DecoderBlock(_Block):
 
         Args:
             cache: from `init_cache` or a call.
-            max_length: number of positions, an integer, no fewer than there are.
+            max_length: new number of positions, an integer, at least the present one.
         """
         return {**cache, "attention": self.attention.grow_cache(cache["attention"], max_length)}
 

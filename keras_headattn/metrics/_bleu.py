@@ -14,7 +14,7 @@ def bleu(
     lowercase: bool = False,
     max_ngram_order: int = 4,
 ) -> Score:
-    """Computes corpus BLEU, from 0 to 100, by sacrebleu.
+    """Computes corpus BLEU, from 0 to 100, with sacrebleu.
 
     Source: Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation"; Post 2018, "A call
     for clarity in reporting BLEU scores".

@@ -7,7 +7,7 @@ from keras_headattn.metrics._sentences import check_references
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
-    """Computes corpus chrF2, from 0 to 100, by sacrebleu: F-score of character 6-grams that weighs recall double.
+    """Computes corpus chrF2, from 0 to 100, with sacrebleu: F-score of character 6-grams that weighs recall double.
 
     Source: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
 

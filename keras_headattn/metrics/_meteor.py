@@ -27,7 +27,7 @@ STEMMERS = {
 def meteor(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], language: str = "en"
 ) -> Score:
-    """Computes METEOR in percent by nltk, averaged over sentences.
+    """Computes METEOR in percent with nltk, averaged over sentences.
 
     Words match if they are equal, if their stems are, or (in English) if WordNet calls them synonyms. WordNet is used
     if nltk finds it, and never downloaded. The signature names the stages; only scores of the same stages are

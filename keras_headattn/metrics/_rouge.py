@@ -8,7 +8,7 @@ from keras_headattn.metrics._sentences import check_references, words
 
 
 def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
-    """Computes ROUGE-L in percent by rouge-score: F1 of longest common subsequences of words, averaged over sentences.
+    """Computes ROUGE-L in percent with rouge-score: F1 of longest common word subsequences, averaged over sentences.
 
     Words are those of `words`, as rouge-score's own tokenizer drops letters outside a to z. COCO's caption evaluation
     differs: its beta is 1.2. A sentence without words scores 0.
@@ -25,7 +25,7 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequ
 
 
 def rouge_n(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], n: int = 1) -> Score:
-    """Computes ROUGE-N in percent by rouge-score: F1 of n-grams of `words`, averaged over sentences.
+    """Computes ROUGE-N in percent with rouge-score: F1 of n-grams of `words`, averaged over sentences.
 
     Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries".
 

@@ -6,7 +6,7 @@ from keras_headattn.metrics._sentences import check_sentences
 
 
 def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Computes the word error rate of the corpus in percent by jiwer: word edits per reference word.
+    """Computes the word error rate of the corpus in percent with jiwer: word edits per reference word.
 
     Words are separated by spaces: case and punctuation count. Lower is better; it may exceed 100.
 

@@ -20,10 +20,10 @@ _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
 
 @register_keras_serializable(package="keras_headattn")
 class RationaleReader(Model):
-    """Classifier of texts, by the states of their words after each layer of an encoder.
+    """Classifier of texts from the states of their words after each layer of an encoder.
 
     A learnt softmax mixes the layers. Then come a BiLSTM, dropout, additive attention over all words with one head, a
-    hidden layer with ReLU, dropout, and the classes. Logits are float32 under mixed precision too.
+    hidden layer with ReLU, dropout, and the classes. Logits are float32 even under mixed precision.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", section 5.2, the model with
     soft rationales.
@@ -129,14 +129,14 @@ class RationaleReader(Model):
 class RationaleClassifier(Model):
     """A `Bert` that reads long documents in windows, and a `RationaleReader` of the words' states.
 
-    The state of a word is that of its first piece. Below the trained layers the encoder has no dropout, so that its
-    states can be computed once for all epochs: `piece_states`.
+    The state of a word is that of its first piece. The encoder has no dropout below the trained layers, so its states
+    can be computed once for all epochs: `piece_states`.
 
-    Source: as of `RationaleReader`.
+    Source: see `RationaleReader`.
 
     Args:
-        encoder: `Bert`, used itself, with its weights and dtype. It needs no pooler.
-        num_outputs, lstm_dim, pooling_dim, hidden_dim, dropout, seed: as of `RationaleReader`.
+        encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
+        num_outputs, lstm_dim, pooling_dim, hidden_dim, dropout, seed: as in `RationaleReader`.
         trainable_layers: number of the encoder's last blocks to train; 0 for none.
 
     Call arguments:

@@ -21,7 +21,7 @@ def sized(num_layers, hidden_dim, intermediate_dim, num_heads, **others):
 
 
 def arguments_of_size(sizes, size, **given):
-    """Returns the arguments of a named size, with those given in their place."""
+    """Returns the arguments of a named size, replaced by those given."""
     if size not in sizes:
-        raise ValueError(f"There are the sizes {', '.join(sizes)}. Received: size={size!r}")
+        raise ValueError(f"`size` must be one of {', '.join(sizes)}. Received: size={size!r}")
     return {**sizes[size], **given}

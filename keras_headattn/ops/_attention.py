@@ -9,15 +9,15 @@ from keras_headattn.ops._dense import is_one, sizes
 
 
 def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis that gives a masked position exactly 0.
+    """Computes a softmax over the last axis that is exactly 0 at masked positions.
 
-    Computes in float32 (float64 for float64 logits). A row that is masked everywhere gets zeros, and zero gradients.
+    It is computed in float32 (float64 for float64 logits). A fully masked row gets zeros, and zero gradients.
 
     Args:
         logits: `(..., m)`, finite.
         mask: boolean, broadcasts to `logits`, True = may attend.
-        sinks: logits that broadcast to `(..., 1)`, of one more position that takes part in the softmax and is dropped:
-            a row sums to less than 1. Default `None`.
+        sinks: logits of an extra position, which broadcast to `(..., 1)`. It takes part in the softmax and is then
+            dropped, so that a row sums to less than 1. Default `None`.
 
     Returns:
         Tensor of the shape and dtype of `logits`.
@@ -89,10 +89,10 @@ def attend(
     flash_attention: bool | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) that returns no weights.
+    """Computes scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the weights.
 
-    On JAX and PyTorch, if `d_k = d_v`, by the fused kernels of `keras.ops.dot_product_attention`; otherwise by two
-    products.
+    Uses the fused kernels of `keras.ops.dot_product_attention` on JAX and PyTorch if `d_k = d_v`, and two products
+    otherwise.
 
     Args:
         query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.

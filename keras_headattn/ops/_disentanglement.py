@@ -12,14 +12,14 @@ LEAST = -60.0  # least logarithm of a probability; e^-60 is a float32
 def shared_information(
     log_densities: Tensor, log_posteriors: Tensor, mask: Tensor | None = None, leave_one_out: bool = False
 ) -> Tensor:
-    """Upper bound of the mutual information of the queries of two heads, `(B, h, h)` nats with a diagonal of 0.
+    """Bounds the mutual information of two heads' queries from above: `(B, h, h)`, in nats, with a diagonal of 0.
 
     With `p(q_i | c)` the density of cluster c at query i of head h, divided by its sum over the head's queries, and
     `p(c | q'_i)` the posterior of the same token's query in head h':
 
         D[h, h'] = mean_i log sum_c p(q_i | c) p(c | q'_i)
 
-    The logarithm ends at -60, and has no gradient below.
+    The logarithm is cut off at -60, and has no gradient below.
 
     Source: "Disentangled mask attention in Transformer", eqs. 9, 12 and 13, with the denominator of 13 over the same
     head's queries, by Bayes' theorem.
@@ -52,7 +52,7 @@ def shared_information(
 
 
 def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Lower bound of the mutual information of inputs and the queries of a head, `(B, h)` nats.
+    """Bounds the mutual information of inputs and a head's queries from below: `(B, h)`, in nats.
 
     With the critic `f(q_i, x_j) = sum_c p(c | q_i) p(c | x_j)`:
 
@@ -75,7 +75,7 @@ def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor 
 
 
 def cluster_diversity(posteriors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Distance of tokens from one cluster each, `(B, h)`: the mean of the squared entries of `C C^T - I`.
+    """Measures how far tokens are from a cluster each, `(B, h)`: the mean of the squared entries of `C C^T - I`.
 
     Source: "Disentangled mask attention in Transformer", eq. 14.
 

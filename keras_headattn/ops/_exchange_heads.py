@@ -7,7 +7,7 @@ from keras_headattn._types import Tensor
 
 
 def exchange_heads(maps: Tensor, kernel: Tensor) -> Tensor:
-    """Linear map over the head axis, the same at every query and key (Shazeer et al. 2020, eqs. 5 and 7).
+    """Applies a linear map to the head axis, the same at every query and key (Shazeer et al. 2020, eqs. 5 and 7).
 
     Args:
         maps: `(B, h, n, m)`.

@@ -4,7 +4,7 @@ from keras_headattn._types import Tensor
 
 
 def graph_adjacency(triples: Tensor, entity_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the adjacency of a graph's vertices, made of triples.
+    """Returns the adjacency of the vertices of a graph given as triples.
 
     The N = E + 1 + 2 R vertices are E entities, a global vertex, R relations and R inverse relations. Each attends to
     itself; entities and the global vertex to each other; and for each triple the head to the relation, the relation to

@@ -13,7 +13,7 @@ def convolve_maps(
     earlier_rows: Tensor | None = None,
     query_positions: Tensor | None = None,
 ) -> Tensor:
-    """Convolution with ReLU of attention maps as images with the heads as channels.
+    """Convolves attention maps, as images with the heads as channels, and applies ReLU.
 
     | role | entry `(i, j)` of the result reads, for a kernel of size k = 2p + 1 |
     |---|---|
@@ -21,7 +21,7 @@ def convolve_maps(
     | `"decoder"` | `(i - a, j - b)` with 2p >= b >= a >= 0: the kernel's lower triangle, shifted by p down and right |
     | `"cross"` | rows i - 2p to i, columns up to p away: the result is shifted by p down |
 
-    A query thus reads only what it may know. The map continues with zeros; rows and columns shifted in are 0.
+    A query thus reads only what it may know. Maps are padded with zeros; rows and columns shifted in are 0.
 
     Source: Wang et al. 2021, "Evolving attention with residual convolutions", sections 3.3 and 3.5, with the shift for
     encoder-decoder attention along the target.

@@ -7,7 +7,7 @@ from keras_headattn._types import Shape, Tensor
 
 
 def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: int | Tensor = 0) -> Tensor:
-    """Boolean mask `(1, n, m)` under which row `i` may attend to columns 0 to `offset + i`.
+    """Returns a boolean mask `(1, n, m)` under which row `i` may attend to columns 0 to `offset + i`.
 
     Args:
         query_length, key_length: number of queries `n` and of keys `m`.
@@ -19,7 +19,7 @@ def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: in
 
 
 def sliding_window_mask(query_positions: Tensor, key_positions: Tensor, window: int) -> Tensor:
-    """Boolean mask `(1, n, m)` under which a query may attend to keys less than `window` positions away.
+    """Returns a boolean mask `(1, n, m)` under which a query may attend to keys less than `window` positions away.
 
     Args:
         query_positions, key_positions: integers `(n,)` and `(m,)`.
@@ -68,7 +68,7 @@ def _check_zeros_and_ones(name, mask):
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
-    """Logical 'and' of boolean masks that broadcast together; `None` means no restriction."""
+    """Combines boolean masks that broadcast together by logical 'and'; `None` means no restriction."""
     combined = None
     for mask in masks:
         if mask is not None:

@@ -17,11 +17,11 @@ def stein_gradient(
     kernel: str = "rbf",
     smoothing: bool = True,
 ) -> Tensor:
-    """Gradient of each particle in Stein variational gradient descent (SVGD), to be subtracted.
+    """Computes each particle's gradient in Stein variational gradient descent (SVGD), to be subtracted.
 
         g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]
 
-    The first part averages the gradients of near particles, the second drives particles apart.
+    The first part averages the gradients of nearby particles, the second drives particles apart.
 
     Source: An et al. 2020, "Repulsive attention", eqs. 4 and 14 (with the sign reversed), B.2 and C.6.
 
@@ -29,7 +29,7 @@ def stein_gradient(
         particles: `(..., M, P)`, M particles of P numbers each.
         gradients: `(..., M, P)`, those of the loss.
         repulsive_weight: `a`. Default 1.0.
-        bandwidth: w of `"rbf"`, constant in derivatives, infinite for a median of 0. `"paper"` (default): med^2 / log
+        bandwidth: w of `"rbf"`, a constant in derivatives, infinite for a median of 0. `"paper"` (default): med^2 / log
             M, med the median distance of two different particles. `"code"`, as in the paper's code: med^2 / log(M + 1),
             med^2 the median of all squared distances, including those of particles to themselves.
         kernel: `"rbf"` (default): k(x, y) = exp(-||x - y||^2 / w). `"cosine"`: k(x, y) = x y / (||x|| ||y||).
@@ -65,7 +65,7 @@ def _rbf(particles, bandwidth):
 
 
 def _cosine(particles):
-    """A particle of zeros has a cosine of 1 to itself, and of 0 to all others."""
+    """Computes cosines; a particle of zeros has 1 to itself, and 0 to all others."""
     norm = ops.sqrt(ops.sum(ops.square(particles), axis=-1, keepdims=True))
     there = norm > TINY
     inverse = ops.where(there, 1.0 / ops.where(there, norm, 1.0), 0.0)

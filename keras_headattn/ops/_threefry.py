@@ -14,8 +14,8 @@ PARITY = 0x1BD11BDA
 def threefry_normal(count: int, seed: int | Tensor, step: int | Tensor) -> Tensor:
     """Returns `count` Gaussian random numbers, the same up to rounding on every backend, with and without XLA.
 
-    By Threefry-2x32 with 20 rounds, as in JAX. For TensorFlow's own numbers XLA on a CPU makes a slow loop; without XLA
-    those are faster.
+    Uses Threefry-2x32 with 20 rounds, as JAX does. XLA on a CPU compiles TensorFlow's own generator to a slow loop;
+    without XLA, that one is faster.
 
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 

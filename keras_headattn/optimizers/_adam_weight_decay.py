@@ -33,7 +33,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         learning_rate: float or schedule.
         weight_decay: float.
         rates: dictionary from regular expressions to factors of the rate (and decay); the first one found in a weight's
-            path counts, without one the factor is 1. See `layerwise_rates`. Default `None`: none.
+            path applies, else the factor is 1. See `layerwise_rates`. Default `None`: none.
         beta_1, beta_2, epsilon: as above; the first two in [0, 1).
         **kwargs: of `keras.optimizers.Optimizer`. Both programs use `global_clipnorm=1.0`.
 
@@ -77,7 +77,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if patterns and not any(found):
             paths = ", ".join(variable.path for variable in variables[:3])
             raise ValueError(
-                f"`rates` must have a pattern that is found in a path. Received: {[*self.rates]} for {paths} and so on"
+                f"`rates` must have a pattern that occurs in a path. Received: {[*self.rates]} for {paths} and so on"
             )
         self._members = {}
         for number_, (variable, pattern) in enumerate(zip(variables, found, strict=True)):
@@ -110,16 +110,16 @@ def _compile(pattern):
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise ValueError(f"`rates` must have regular expressions. Received: {pattern!r}") from error
+        raise ValueError(f"The keys of `rates` must be regular expressions. Received: {pattern!r}") from error
 
 
 def layerwise_rates(num_layers: int, factor: float = 0.8, skipped: int = 1) -> dict[str, float]:
-    """Returns learning-rate factors that fall from the head to the embeddings, `rates` of `AdamWeightDecay`.
+    """Returns learning-rate factors that fall from the head to the embeddings, as `rates` of `AdamWeightDecay`.
 
-    A head has 1, block `l` of `n`, from 0, `factor ** (n - l + skipped)`, and the embeddings, with their norm and
-    projection, `factor ** (n + 1 + skipped)`.
+    A head gets 1; block `l` of `n`, counted from 0, gets `factor ** (n - l + skipped)`; the embeddings, with their norm
+    and projection, get `factor ** (n + 1 + skipped)`.
 
-    Source: google-research/electra, `model/optimization.py`, which skips one power: its last block has 0.64, not 0.8.
+    Source: google-research/electra, `model/optimization.py`, which skips one power: its last block gets 0.64, not 0.8.
 
     Args:
         num_layers: n, number of blocks of a `Bert`.

@@ -133,7 +133,7 @@ def select_heads(variables, projections=None, roles=ROLES, layers="all", select=
         chosen = [kernel for kernel in chosen if end[kernel.role] == (kernel.layer, kernel.number)]
     if not chosen:
         raise ValueError(
-            "There is no weight of attention heads in the selection. "
+            "The selection must have weights of attention heads. "
             f"Received: projections={projections}, roles={roles}, layers={layers!r}, select={select!r}, "
             f"and a model with {', '.join(kernel.variable.path for kernel in there) or 'no such weight at all'}"
         )

@@ -37,7 +37,7 @@ class Repulsive(keras.optimizers.Optimizer):
     """Optimizer that treats the heads of an attention layer as particles that drive each other apart.
 
     The parts of the M heads in each query, key and value kernel (of this library, Keras or KerasHub) are particles x_i.
-    Instead of their gradients the inner optimizer receives, to be subtracted,
+    Instead of their gradients, the inner optimizer receives and subtracts
 
     | method | |
     |---|---|
@@ -45,9 +45,10 @@ class Repulsive(keras.optimizers.Optimizer):
     | `"spos"` | the same, `+ e/b grad_i - sqrt(2e/b) noise` |
     | `"sgld"` | `e grad_i - sqrt(2e/b) noise` |
 
-    All else is the inner optimizer's: other weights, learning rate, clipping, accumulation, moving averages and weight
-    decay. Optimizers that normalise gradients, such as Adam, cancel the step size e except for its ratio to the noise.
-    The noise depends on seed and step alone: replicas, restarts, XLA and gradient accumulation do not change it.
+    Everything else is left to the inner optimizer: other weights, learning rate, clipping, accumulation, moving
+    averages and weight decay. Optimizers that normalise gradients, such as Adam, cancel the step size e except for its
+    ratio to the noise. The noise depends only on seed and step: replicas, restarts, XLA and gradient accumulation do
+    not change it.
 
     Source: An et al. 2020, "Repulsive attention: rethinking multi-head attention as Bayesian inference", eqs. 4, 5, 14.
 
@@ -61,15 +62,15 @@ class Repulsive(keras.optimizers.Optimizer):
         prior_deviation: deviation of a Gaussian prior of each weight with mean 0. Default `None`: a uniform prior.
         projections: some of `"query"`, `"key"`, `"value"` and the names of marked kernels (docs/repulsive.md). Default
             `None`: all.
-        roles: some of `"encoder"`, `"decoder"` and `"cross"`, by the layers' paths; encoder if these do not tell.
+        roles: some of `"encoder"`, `"decoder"` and `"cross"`, by the layers' paths; encoder if the path does not tell.
         layers: `"all"`, or `"first"` or `"last"` of each role.
         select: regular expression to find in a weight's path, or function of the path. Default `None`: all.
         grouping: `"heads"`; or `"interleaved"`, as in the paper's code: particle i is columns i, i + M, i + 2M, ... of
             the kernel.
         bandwidth: `"paper"` or `"code"`, see `ops.stein_gradient`.
         kernel: `k`, `"rbf"` or `"cosine"` (eq. 14), see `ops.stein_gradient`.
-        smoothing: True to move a head by the gradients of heads near it, too. Table 11 of the paper has `"cosine"` with
-            and without.
+        smoothing: True to move a head by the gradients of nearby heads, too. Table 11 of the paper has `"cosine"` with
+            and without it.
         seed: seed of the noise. Default `None`: random, and saved with the state.
         verbose: True to print the selected kernels.
 
@@ -267,7 +268,7 @@ def _as_inner_optimizer(received):
         raise ValueError(f"`inner_optimizer` must be an optimizer or its name. Received: inner_optimizer={received!r}")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
-            "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does by itself. "
+            "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does itself. "
             f"Received: inner_optimizer={optimizer}"
         )
     return optimizer

@@ -11,7 +11,7 @@ from keras_headattn._validation import check_boolean, check_index, check_positiv
 
 @register_keras_serializable(package="keras_headattn")
 class SinusoidalPositions(layers.Layer):
-    """Sines and cosines of the position, added to the inputs, of wavelengths from 2 pi to 10,000 * 2 pi.
+    """Sines and cosines of the position, with wavelengths from 2 pi to 10,000 * 2 pi, added to the inputs.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.5 (sines in the first half of the features,
     cosines in the second, as in tensor2tensor).
@@ -53,10 +53,10 @@ class SinusoidalPositions(layers.Layer):
 
 @register_keras_serializable(package="keras_headattn")
 class LearnedPositions(layers.Layer):
-    """Learned vectors of positions, added to the inputs.
+    """Learned position vectors, added to the inputs.
 
     Args:
-        max_length: number of positions. Later ones get the last vector, where the length is unknown statically.
+        max_length: number of positions. Later ones get the last vector if the length is not known statically.
         initializer: of the vectors.
 
     Call arguments: as `SinusoidalPositions`.

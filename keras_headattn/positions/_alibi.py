@@ -8,11 +8,11 @@ from keras_headattn.positions._positions import Positions, distances
 
 @register_keras_serializable(package="keras_headattn")
 class ALiBiPositions(Positions):
-    """Logits that fall linearly with the distance of query and key, with a slope for each head.
+    """Logits that fall linearly with the distance between query and key, with a slope for each head.
 
-    `bias = -slope * |i - j|`, also for keys after the query, which the paper does not have. The slopes of `h = 2^k`
-    heads are `2^(-8 / h), 2^(-16 / h), ..., 2^-8`. Other numbers of heads have those of the next smaller power of 2,
-    and then every second one of twice as many heads. Nothing is learned.
+    `bias = -slope * |i - j|`, also for keys after the query, which the paper does not cover. The slopes of `h = 2^k`
+    heads are `2^(-8 / h), 2^(-16 / h), ..., 2^-8`. Other numbers of heads get the slopes of the next smaller power of
+    2, then every second slope of twice that power. Nothing is learned.
 
     Source: Press et al. 2022, "Train short, test long: attention with linear biases enables input length
     extrapolation", section 3.

@@ -13,7 +13,7 @@ from keras_headattn.positions._positions import Positions, add_table, distances
 
 @register_keras_serializable(package="keras_headattn")
 class BucketPositions(Positions):
-    """Learned logits for each head and each bucket of distances, as in T5.
+    """Learned logits for each head and bucket of distances, as in T5.
 
     Half of the buckets hold one distance each: 0, 1, 2, ... The others hold ranges that grow exponentially up to
     `max_distance`; the last one also holds all larger distances. In both directions, half of the buckets are for keys
@@ -25,7 +25,7 @@ class BucketPositions(Positions):
 
     Args:
         num_buckets: number of buckets, at least 2; in both directions even and at least 4.
-        max_distance: distance at which the last bucket is full, more than the number of buckets of one distance.
+        max_distance: distance up to which the ranges grow, greater than the number of buckets of one distance.
         bidirectional: True for separate buckets of keys after their query.
         embeddings_initializer: of the table `(num_buckets, h)`. Defaults to a normal distribution of deviation
             `(h * d) ** -0.5`, where `h * d` is the width of the model in T5.

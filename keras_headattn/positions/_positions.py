@@ -16,7 +16,7 @@ class Positions(keras.layers.Layer):
     positions are `built` (loaded, or shared with another layer), and in its call:
 
     1. `rotate`, which changes the heads of queries and of keys, before keys go into the cache;
-    2. `bias`, which makes logits to add to those of the keys. A cache then keeps the positions of its keys.
+    2. `bias`, which returns a tensor to add to the logits. A cache then keeps the positions of its keys.
 
     >>> class Slope(Positions):
     ...     def bias(self, query, query_positions, key_positions):
@@ -32,7 +32,7 @@ class Positions(keras.layers.Layer):
 
     @property
     def has_bias(self) -> bool:
-        """True if the class adds logits."""
+        """True if the class adds to the logits."""
         return type(self).bias is not Positions.bias
 
     @property
@@ -50,21 +50,21 @@ class Positions(keras.layers.Layer):
         return heads
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """Makes logits to add to those of the keys.
+        """Returns a tensor to add to the logits.
 
         Args:
             query: scaled queries `(B, h, n, d)`.
             query_positions, key_positions: integers `(n,)` and `(m,)`.
 
         Returns:
-            `None`, or logits of the dtype of the queries that broadcast to `(B, h, n, m)`. They mask nothing: give an
+            Tensor of the queries' dtype that broadcasts to `(B, h, n, m)`, or `None`. It cannot mask: use
             `attention_mask`.
         """
         return None
 
 
 def as_positions(name, positions, length=None):
-    """Casts integers `(n,)` to int32; n is `length` where both are known."""
+    """Casts integers `(n,)` to int32; n is `length` if both are known."""
     positions = ops.convert_to_tensor(positions)
     shape, dtype = tuple(positions.shape), backend.standardize_dtype(positions.dtype)
     fits = len(shape) == 1 and not differ(shape[0], length)
@@ -77,7 +77,7 @@ def as_positions(name, positions, length=None):
 
 
 def distances(query, query_positions, key_positions):
-    """Returns `(n, m)`: the position of the key less that of the query."""
+    """Returns the position of each key minus that of each query, `(n, m)`."""
     query_positions = as_positions("query_positions", query_positions, query.shape[2])
     return as_positions("key_positions", key_positions)[None, :] - query_positions[:, None]
 

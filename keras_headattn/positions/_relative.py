@@ -43,7 +43,7 @@ class _LearnedVectors(Positions):
 class RelativePositions(_LearnedVectors):
     """Learned vectors for each distance between query and key, the same for all heads.
 
-    Distances beyond `max_distance` count as that.
+    Larger distances count as `max_distance`.
 
     Source: Shaw et al. 2018, "Self-attention with relative position representations"; Wang et al. 2021, "Evolving
     attention with residual convolutions", eq. 2, with the scaled query as in all public code.
@@ -89,7 +89,7 @@ class RelativePositions(_LearnedVectors):
 
 @register_keras_serializable(package="keras_headattn")
 class RelativePositions2D(_LearnedVectors):
-    """Learned vectors for the vertical and the horizontal distance of two pixels, the same for all heads.
+    """Learned vectors for the vertical and the horizontal distance between two pixels, the same for all heads.
 
     For attention over all pixels of an image, row by row: inputs `(B, height * width, D)`, or `(B, height, width, D)`.
     The query of `bias` may hold several whole images on axis 2.

@@ -14,11 +14,11 @@ from keras_headattn.positions._positions import Positions, as_positions
 
 @register_keras_serializable(package="keras_headattn")
 class RotaryPositions(Positions):
-    """Rotation of pairs of features of queries and keys by angles in proportion to the position.
+    """Rotation of feature pairs of queries and keys by angles proportional to the position.
 
-    Pair i of r rotated features turns by `w_i = max_wavelength^(-2i / r) / scaling_factor` radians a position: `(a, b)`
-    at position t becomes `(a cos(w_i t) - b sin(w_i t), b cos(w_i t) + a sin(w_i t))`. The product of a query and a key
-    then depends only on their distance. Computed in float32, or float64 for float64 heads.
+    Pair i of r rotated features turns by `w_i = max_wavelength^(-2i / r) / scaling_factor` radians per position:
+    `(a, b)` at position t becomes `(a cos(w_i t) - b sin(w_i t), b cos(w_i t) + a sin(w_i t))`. The product of a query
+    and a key then depends only on their distance. Computed in float32, or float64 for float64 heads.
 
     Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding", eq. 34. Scaling: Chen et
     al. 2023, "Extending context window of large language models via positional interpolation", section 2.3.
@@ -28,7 +28,7 @@ class RotaryPositions(Positions):
         rotated_share: share of the d features to rotate: the first `int(d * rotated_share)`, an even number.
         interleaved: True if features `2i` and `2i + 1` are a pair (GPT-J, GLM); False for `i` and `i + r / 2` (Llama,
             GPT-NeoX).
-        scaling_factor: divisor of positions, to fit longer sequences into the angles of training.
+        scaling_factor: divisor of positions, which keeps longer sequences within the angles seen in training.
 
     >>> positions = RotaryPositions(max_wavelength=100)
     >>> positions.build((None, 1, None, 2))
@@ -60,7 +60,7 @@ class RotaryPositions(Positions):
         return 1.0
 
     def frequencies(self, width: int) -> np.ndarray:
-        """Returns the radians that each pair turns a position, a float64 NumPy array `(width / 2,)`.
+        """Returns the radians that each pair turns per position, a float64 NumPy array `(width / 2,)`.
 
         Args:
             width: number of rotated features.
@@ -122,7 +122,7 @@ class NtkPositions(_Stretched):
 
     For r > 2 rotated features the base is `max_wavelength * factor^(r / (r - 2))`. The fastest pair keeps its
     frequency; that of the slowest is divided by `factor`. Dynamic NTK scaling is left out: it changes the frequencies
-    with the length of the sequence, so that rotated keys in a cache would no longer fit.
+    with the length of the sequence, so that rotated keys in a cache would become invalid.
 
     Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", section 3.1.
 
@@ -145,12 +145,12 @@ class NtkPositions(_Stretched):
 
 @register_keras_serializable(package="keras_headattn")
 class YarnPositions(_Stretched):
-    """Rotary positions for sequences `factor` times as long, by parts of the frequencies, as in YaRN.
+    """Rotary positions for sequences `factor` times as long, with low frequencies divided, as in YaRN.
 
-    Pairs that turn more than `beta_fast` times in the original length keep their frequency; that of pairs that turn
-    less than `beta_slow` times is divided by `factor`. Between the two, the share of either is linear in the index of
-    the pair. Rotated features are multiplied by
-    `(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)`.
+    Pairs that turn more than `beta_fast` times in the original length keep their frequency; pairs that turn less than
+    `beta_slow` times have theirs divided by `factor`. In between, the two are mixed in shares linear in the index of
+    the pair. Rotated features are multiplied by `(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) +
+    1)`.
 
     Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2 and 3.4,
     with the pair's index in place of its wavelength as in all public code.
@@ -158,7 +158,7 @@ class YarnPositions(_Stretched):
     Args:
         factor: ratio of sequence lengths, at least 1.
         original_max_length: length of sequences in training.
-        beta_fast, beta_slow: turns in that length, the first above the second.
+        beta_fast, beta_slow: numbers of turns in that length, the first greater than the second.
         truncate: True to round the range between them outwards to whole pairs.
         mscale, mscale_all_dim: weights of the two logarithms.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
@@ -214,10 +214,10 @@ class YarnPositions(_Stretched):
 
 @register_keras_serializable(package="keras_headattn")
 class Llama3Positions(_Stretched):
-    """Rotary positions for sequences `factor` times as long, by parts of the frequencies, as in Llama 3.1.
+    """Rotary positions for sequences `factor` times as long, with low frequencies divided, as in Llama 3.1.
 
-    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency; that of pairs that
-    turn less than `low_freq_factor` times is divided by `factor`. Between the two, the share of either is linear in the
+    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency; pairs that turn less
+    than `low_freq_factor` times have theirs divided by `factor`. In between, the two are mixed in shares linear in the
     number of turns.
 
     Source: Meta's Llama 3.1 model code (no paper): `rope_type` "llama3" of Hugging Face.
@@ -225,7 +225,7 @@ class Llama3Positions(_Stretched):
     Args:
         factor: ratio of sequence lengths, at least 1.
         original_max_length: length of sequences in training.
-        low_freq_factor, high_freq_factor: turns in that length, the first below the second.
+        low_freq_factor, high_freq_factor: numbers of turns in that length, the first less than the second.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
 
     >>> positions = Llama3Positions(factor=8, original_max_length=64)

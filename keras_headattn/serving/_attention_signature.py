@@ -108,7 +108,7 @@ def _stacked(maps, needs):
 
 
 def _names(tokenizer):
-    """A function of ids to the names of their pieces; that of padding is empty."""
+    """Returns a function from ids to the names of their pieces, empty for padding."""
     names = list(map(tokenizer.id_to_token, range(tokenizer.vocabulary_size)))
     names[getattr(tokenizer, "pad_id", 0)] = ""
     names = tf.constant(names)

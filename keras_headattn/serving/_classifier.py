@@ -25,10 +25,10 @@ class Classifier:
         tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, `WordPieceTokenizer` or `BytePairTokenizer`. The last two
             join pairs.
         class_names: C str.
-        max_length: int, ids after which a text is cut. Default `None`: never.
+        max_length: int, most ids of a text; longer ones are cut. Default `None`: no limit.
         top: int, most classes to return. Default `None`: all.
         batch_size: int. Default 64.
-        activation: `"softmax"` for one class a text, or `"sigmoid"` for independent labels. Default `"softmax"`.
+        activation: `"softmax"` for one class per text, or `"sigmoid"` for independent labels. Default `"softmax"`.
 
     Call arguments:
         texts: N str.

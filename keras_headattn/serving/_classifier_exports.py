@@ -41,8 +41,8 @@ def export_classifier(
 
     - `serving_default`: strings `text` `(B,)`, and `second_text` `(B,)` for pairs, to strings `classes` `(B, top)`,
       likeliest first, and their probabilities, float32 `scores` `(B, top)`;
-    - `attention`, optional: also strings `pieces` `(B, n)`, `""` for padding, and, as far as the model has them,
-      float32 `weights` `(B, layers, heads, n, n)` of this library's attention layers and `pooling` `(B, heads, n)` of
+    - `attention`, optional: also strings `pieces` `(B, n)`, `""` for padding, and, if the model has them, float32
+      `weights` `(B, layers, heads, n, n)` of this library's attention layers and `pooling` `(B, heads, n)` of
       `SelfAttentivePooling`. Pairs that are not joined have `second_pieces` and so on for the second text.
 
     With `max_length`, every signature also returns boolean `is_cut` `(B,)`, True if a text was cut. Texts are padded to
@@ -51,7 +51,8 @@ def export_classifier(
     Args:
         model, tokenizer, class_names, activation: as in `Classifier`.
         folder: str or path. The next version is written to `folder/1`, `folder/2`, ... and appears only when complete.
-        max_length: int, ids after which a text is cut. Default `None`: never, so long texts may exhaust memory.
+        max_length: int, most ids of a text; longer ones are cut. Default `None`: no limit, so long texts may exhaust
+            memory.
         pairs: bool, True to classify pairs of texts. Default False.
         top: int, number of classes to return. Default `None`: all.
         run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
@@ -226,7 +227,7 @@ def _decoded(images, preprocess, shape):
     spec = dataset.element_spec[1]
     if not spec.shape.is_fully_defined():
         raise ValueError(
-            "`preprocess` must return images of one size if the model takes any. "
+            "`preprocess` must return images of one size if the model takes images of any size. "
             f"Received: pixels of shape {tuple(spec.shape)}"
         )
     last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))

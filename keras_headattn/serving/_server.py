@@ -43,9 +43,9 @@ class Server:
         max_seconds: number, time limit to answer a request, and for the client to read the answer. Default 60.
         read_seconds: number, time limit for the next request on a connection to begin, and for its body to arrive.
             Default 10.
-        rate: number, most requests a second from one address. Default 1000.
-        origins: list of str, such as `"http://localhost:8601"`: other pages that may ask this server, and servers that
-            its own page may ask. Default `()`.
+        rate: number, most requests per second from one address. Default 1000.
+        origins: list of str, such as `"http://localhost:8601"`: other pages that may query this server, and servers
+            that its own page may query. Default `()`.
         grpc_port: int, port of TensorFlow Serving's gRPC services, 0 for any free port; needs tensorflow-serving-api.
             Default `None`: no gRPC.
 
@@ -192,5 +192,5 @@ def _check_folder(name, folder):
         raise ValueError(f"There is no folder of SavedModels. Received: {str(folder)!r}")
     if (folder / "saved_model.pb").exists():
         raise ValueError(
-            f"Give the folder that has the versions, {str(folder.parent)!r}. Received: {str(folder)!r}, one of them"
+            f"Give the folder of all versions, {str(folder.parent)!r}. Received: {str(folder)!r}, one of them"
         )

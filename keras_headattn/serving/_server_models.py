@@ -145,7 +145,7 @@ class Version:
     def __init__(self, path, max_batch):
         for file in pathlib.Path(path).rglob("*"):
             if not file.is_dir() and not file.is_file():  # a pipe would block
-                raise ValueError(f"A version must have only files and folders. Received: {file.name}")
+                raise ValueError(f"A version must contain only files and folders. Received: {file.name}")
         definition = saved_model_pb2.SavedModel()
         definition.ParseFromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
         self.protos = {

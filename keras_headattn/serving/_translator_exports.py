@@ -52,15 +52,13 @@ def export_translator(
         xla_signature: bool, True to add the signature `xla`. Default False.
         max_source_length: int, most ids of a source, including its end symbol; longer ones are cut. Default `None`:
             none are, so long ones may exhaust memory.
-        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
-        warmup_batch_sizes: ints, batch sizes of the warm-up requests to write, see `write_warmup`: a server's
-            `allowed_batch_sizes`. Default (1, 8); `()` for none.
+        run, warmup_batch_sizes: as in `export_classifier`.
         attention: bool, True to add the signature `attention`. Default False.
         weights: storage of large matrices: `"float32"`, `"bfloat16"` (half the bytes) or `"int8"` (a quarter, with a
-            factor for each output of a kernel and each token of an embedding). They are multiplied as float32, so a
-            call takes a little longer, not less. Default `"float32"`.
-        cpu_only: bool, True if servers have no GPU: the search runs in one thread, in two thirds of the time, and not
-            on GPUs. Default False.
+            factor for each output of a kernel and each token of an embedding). They are multiplied as float32, so calls
+            get slightly slower, not faster. Default `"float32"`.
+        cpu_only: bool, True if servers have no GPU: the search runs in one thread, which takes two thirds of the time,
+            and not on GPUs. Default False.
 
     Raises:
         ValueError: if the end symbols of searcher and tokenizer differ, `max_source_length` is below 2, `run` is

@@ -29,7 +29,7 @@ MESSAGES = {
 
 
 def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers others.
+    """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers any.
 
     The first request of a signature and shape is much slower than later ones. The `export_...` functions write some
     requests; replace them to warm a server up for other shapes. The file is `assets.extra/tf_serving_warmup_requests`.
@@ -90,7 +90,7 @@ def batches(name, rows, batch_sizes):
 def _record(name, inputs, signatures):
     if name not in signatures:
         names = sorted(known for known in signatures if not known.startswith("__"))
-        raise ValueError(f"`requests` must be of the signatures {names}. Received: requests of {name!r}")
+        raise ValueError(f"`requests` must be for the signatures {names}. Received: requests for {name!r}")
     specs = signatures[name].inputs
     if specs.keys() != inputs.keys():
         raise ValueError(f"Requests of {name!r} must have the inputs {sorted(specs)}. Received: {sorted(inputs)}")

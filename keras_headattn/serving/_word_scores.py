@@ -20,7 +20,7 @@ KINDS = ("pooling", "cls", "received")
 class WordScores:
     """Word scores of texts, from the attention or the gradients of their classifier.
 
-    A word's score is the sum over its tokens. Words that are cut off have 0.
+    A word's score is the sum over its tokens. Words that are cut off score 0.
 
     Args:
         classifier: `Classifier` of a model made of this library's and Keras's layers.
@@ -88,9 +88,9 @@ class WordScores:
     ) -> list[np.ndarray]:
         """Returns gradient times embedding, or integrated gradients, of each word.
 
-        The gradient is that of a class's log odds, its logit less the log-sum-exp of the others (for labels and
-        numbers, of the logit itself), which does not vanish where the model is certain. Integrated gradients sum to the
-        log odds less those of a text with zero token vectors; positions and segments stay.
+        The gradient is that of a class's log odds, its logit minus the log-sum-exp of the others (for labels and
+        numbers, of the logit itself), which does not vanish when the model is certain. Integrated gradients sum to the
+        log odds minus those of a text with zero token vectors; positions and segments stay.
 
         Source: Simonyan et al. 2014, "Deep inside convolutional networks"; Ancona et al. 2018, "Towards better
         understanding of gradient-based attribution methods" (the product and its sign); Sundararajan et al. 2017,
@@ -99,7 +99,8 @@ class WordScores:
         Args:
             texts, second_texts, progress: as in `attention`.
             classes: N ints, the class to explain for each text. Default `None`: the likeliest.
-            steps: int, points of integrated gradients, zero to embedding. Default `None`: gradient times embedding.
+            steps: int, points of integrated gradients, from zero to the embedding. Default `None`: gradient times
+                embedding.
 
         Returns:
             List of N float64 arrays `(n,)`, as in `attention`; negative for words that speak against the class.
@@ -171,7 +172,7 @@ class WordScores:
             if not poolings:
                 raise ValueError(
                     "kind='pooling' needs a model with SelfAttentivePooling. "
-                    f"Received: one with {len(maps)} other layers of attention, of which there are 'cls' and 'received'"
+                    f"Received: one with {len(maps)} other attention layers, for kind='cls' or 'received'"
                 )
             return tf.reduce_mean(tf.concat(poolings, axis=1), axis=1)
         if not -len(maps) <= layer < len(maps):

@@ -35,7 +35,7 @@ class BytePairTokenizer(PairTokenizer):
         merges: path of `merges.txt`, or a list of str, two tokens with a space between.
         max_length, added_tokens: see `WordPieceTokenizer`.
         add_prefix_space: True to put a space before text that does not begin with one, so that the first word is like
-            later ones. RoBERTa has False.
+            later ones. RoBERTa uses False.
 
     Call arguments:
         texts, second_texts: see `WordPieceTokenizer`.
@@ -185,7 +185,7 @@ def _merge_ids(merges, ids, place):
         parts = merge.split(" ") if isinstance(merge, str) else ()
         if len(parts) != 2 or not all(token in ids for token in (*parts, "".join(parts))):
             raise ValueError(
-                "`merges` must be two tokens each with a space between, and they and their join must be in the "
+                "`merges` must be pairs of tokens with a space between; both tokens and the joined one must be in the "
                 f"vocabulary. Received: {place(index)}={merge!r}"
             )
         pair = ids[parts[0]] * len(ids) + ids[parts[1]]

@@ -88,11 +88,11 @@ class LanguagePair:
         languages: tuple[str, str] | None = None,
         truecase: bool = False,
     ) -> Self:
-        """Learns the files that a folder lacks and loads the others, which these arguments do not change.
+        """Learns the files missing from a folder and loads the others, which these arguments do not change.
 
         Args:
             folder: path of the folder.
-            sentences: source and target sentences. Default `None`: nothing is left to learn.
+            sentences: source and target sentences. Default `None`: no file is missing.
             vocabulary_size: pieces of a vocabulary.
             target_vocabulary_size: pieces of the target's own vocabulary. Default `None`: `vocabulary_size`.
             model_type: "bpe" or "unigram".
@@ -103,7 +103,7 @@ class LanguagePair:
 
         Raises:
             ValueError: if `sentences` is `None` and the folder lacks a file.
-            ImportError: if a package of Moses' steps is missing.
+            ImportError: if a package for Moses' steps is missing.
         """
         folder = pathlib.Path(folder)
         sides = dict(zip(SIDES, sentences or (None, None), strict=True))

@@ -89,7 +89,7 @@ class PairTokenizer(keras.layers.Layer):
         return self.vocabulary[token_id]
 
     def with_max_length(self, max_length: int | None) -> Self:
-        """Returns a tokenizer that truncates rows at `max_length` ids at the latest.
+        """Returns a tokenizer that truncates rows to at most `max_length` ids.
 
         Args:
             max_length: int, or `None` for no further limit.
@@ -155,13 +155,13 @@ class PairTokenizer(keras.layers.Layer):
 
         Args:
             texts: list of str.
-            second_texts: as many str, of pairs. Default `None`: single texts.
+            second_texts: second texts of pairs, equally many. Default `None`: single texts.
 
         Returns:
-            List of arrays; of pairs with segments, a dictionary of two such lists, `token_ids` and `segment_ids`.
+            List of arrays; for pairs with segments, a dictionary of two such lists, `token_ids` and `segment_ids`.
 
         Raises:
-            ValueError: for another number of second texts, or one that is no str.
+            ValueError: if the number of second texts differs, or a text is not a str.
         """
         if second_texts is None:
             return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(check_texts(some))))]
@@ -203,7 +203,7 @@ class PairTokenizer(keras.layers.Layer):
 def longest_first(first, second, room):
     """Returns the numbers of ids to keep of two texts if the longer one is truncated first.
 
-    Of an odd `room` the longer text keeps one more, or else the second, as in Hugging Face's tokenizers.
+    If `room` is odd, the longer text keeps one more, or the second if they are equal, as in Hugging Face's tokenizers.
 
     >>> kept = longest_first(tf.constant([2, 9, 6]), tf.constant([9, 2, 7]), 7)
     >>> [side.numpy().tolist() for side in kept]

@@ -18,8 +18,8 @@ class SentencePiecePairTokenizer(PairTokenizer):
     """SentencePiece tokenizer of XLM-R and CamemBERT, inside the TensorFlow graph.
 
     A text is `<s> A </s>`, a pair `<s> A </s></s> B </s>`. The vocabulary is saved with the model; a SavedModel needs
-    the package tensorflow-text. Special tokens in a text are ordinary text. `interop.tokenizer_of` makes one from a
-    checkpoint.
+    the package tensorflow-text. Special tokens in a text are ordinary text. `interop.tokenizer_of` makes one from
+    a checkpoint.
 
     Source: Conneau et al. 2020, "Unsupervised cross-lingual representation learning at scale"; Martin et al. 2020,
     "CamemBERT: a tasty French language model".

@@ -46,8 +46,8 @@ def decode_proto(proto):
         except ValueError:
             pass
     raise ValueError(
-        "`proto` in a configuration must be a SentencePiece model in base64; the path of a file is taken by the "
-        f"constructor alone. Received: proto={proto!r:.80}"
+        "`proto` in a configuration must be a SentencePiece model in base64; only the constructor "
+        f"takes the path of a file. Received: proto={proto!r:.80}"
     )
 
 

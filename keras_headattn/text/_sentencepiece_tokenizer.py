@@ -25,7 +25,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
     The vocabulary is saved with the model; a SavedModel needs the package tensorflow-text.
 
     Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and detokenizer
-    for neural text processing"; of sentinels Raffel et al. 2020, "Exploring the limits of transfer learning with a
+    for neural text processing"; for sentinels Raffel et al. 2020, "Exploring the limits of transfer learning with a
     unified text-to-text Transformer".
 
     Args:
@@ -34,7 +34,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         add_bos: True to begin ids with the begin symbol.
         add_eos: True to end ids with the end symbol, also of truncated sentences.
         lowercase: True to lower-case text; train the model on such text.
-        max_length: ids beyond which a sentence is truncated, without padding. Default `None`: no limit.
+        max_length: most ids of a sentence; longer ones are truncated, without padding. Default `None`: no limit.
         num_sentinels: number of sentinels, whose ids follow the model's, `<extra_id_0>` last: 100 in T5, whose model
             has 32,000 pieces, no begin symbol, and end symbol 1. They are not decoded.
         added_tokens: see `WordPieceTokenizer`. New ones get the ids after the sentinels; text between added tokens is

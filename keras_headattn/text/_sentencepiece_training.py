@@ -34,10 +34,10 @@ def train_sentencepiece(
         files_or_sentences: iterable of sentences, the path of a UTF-8 text file, plain or `.gz`, or an iterable of
             `pathlib.Path`. A shared vocabulary needs the text of both languages.
         model_path: path of the file to write, by convention with the ending `.model`.
-        vocabulary_size: number of pieces, with the four special ones and `user_defined_symbols`.
+        vocabulary_size: number of pieces, including the four special ones and `user_defined_symbols`.
         model_type: "bpe" or "unigram".
-        character_coverage: share of the text's characters with a piece of their own, from 0.98 to 1; 0.9995 is usual
-            for languages with very many characters.
+        character_coverage: share of the text's characters that get their own piece, from 0.98 to 1; 0.9995 is usual for
+            languages with very many characters.
         user_defined_symbols: pieces that are never split, such as "[MASK]"; they get the ids from 4.
         max_sentences: size of a random sample to train on. Default `None`: all.
         seed: seed of that sample.
@@ -86,7 +86,7 @@ def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols
     check_number("character_coverage", character_coverage, least=0.98, most=1)
     if len(set(user_defined_symbols)) < len(user_defined_symbols) or not all(user_defined_symbols):
         raise ValueError(
-            "`user_defined_symbols` must be different from each other, and none empty. "
+            "`user_defined_symbols` must be distinct and not empty. "
             f"Received: user_defined_symbols={user_defined_symbols}"
         )
     own = 4 + len(user_defined_symbols)
@@ -107,7 +107,7 @@ def _sentences(files_or_sentences):
         return itertools.chain.from_iterable(map(read_sentences, everything))
     if os.path.isfile(first):
         raise ValueError(
-            "`files_or_sentences` must have files as pathlib.Path: str are sentences, but the first names a file. "
+            "`files_or_sentences` must have files as pathlib.Path: strings are sentences, but the first names a file. "
             f"Received: {first!r}"
         )
     return everything

@@ -22,8 +22,8 @@ class WordTokenizer(keras.layers.Layer):
     """Tokenizer of words, inside the TensorFlow graph, without the package tensorflow-text.
 
     Words are runs of letters and digits; other signs and English endings stand alone: `don't` is `do n't`, as in the
-    Penn Treebank and GloVe. Id 0 is padding, 1 unknown words, and the vocabulary begins at 2. A text without words has
-    the one id 1.
+    Penn Treebank and GloVe. Id 0 is padding, 1 unknown words, and the vocabulary begins at 2. A text without words gets
+    the single id 1.
 
     Args:
         vocabulary: list of distinct words, or path of a text file with a word per line.
@@ -138,7 +138,7 @@ def learn_words(
 
     Args:
         sentences: iterable of str.
-        vocabulary_size: largest number of ids, with the two special ones. Default `None`: no limit.
+        vocabulary_size: largest number of ids, including the two special ones. Default `None`: no limit.
         min_count: least number of occurrences of a word.
         lowercase: True to lower-case text.
 

@@ -33,19 +33,19 @@ class WordPieceTokenizer(PairTokenizer):
         vocabulary: path of BERT's `vocab.txt`, a token per line, or a list of tokens by id. It must contain `[PAD]`,
             `[UNK]`, `[CLS]` and `[SEP]`; `[MASK]` is for masked language models. Pieces inside words begin with `##`.
         lowercase: True to lower-case text and strip accents, as "uncased" checkpoints expect.
-        max_length: ids of a row, with special ones, beyond which it is truncated; of a pair the longer text first.
-            Default `None`: no limit.
+        max_length: most ids of a row, special ones included; longer rows are truncated, in a pair the longer text
+            first. Default `None`: no limit.
         strip_accents: True to strip accents. Default `None`: as `lowercase`.
         added_tokens: tokens that are never split, such as `["[E1]"]`: str, or dictionaries of `content` and the flags
-            `normalized` (matched in lower-cased text), `lstrip` and `rstrip` (take white space before or after along).
-            New ones get the ids after the vocabulary.
+            `normalized` (matched in lower-cased text), `lstrip` and `rstrip` (include white space before or after). New
+            ones get the ids after the vocabulary.
 
     Call arguments:
         texts: string tensor (B,) or (B, 1), or a list of str.
-        second_texts: as many strings, of pairs. Default `None`: single texts.
+        second_texts: second texts of pairs, equally many. Default `None`: single texts.
 
     Returns:
-        int32 tensor (B, n), padded with `pad_id`; of pairs a dictionary of `token_ids` and `segment_ids`, padded with
+        int32 tensor (B, n), padded with `pad_id`; for pairs a dictionary of `token_ids` and `segment_ids`, padded with
         0.
 
     Raises:

@@ -149,8 +149,8 @@ BROKEN[1, 2, 3] = [0.5, 0.5, 0.5, -0.5, 0]
         ([GOOD[:, :, :0]], None, r"not empty. Received: maps\[0\] of shape \(2, 3, 0, 5\)"),
         ([GOOD], np.ones((4, 2)), r"`mask` must be .* \(2, 4\) .* maps\[0\]. Received: mask of shape \(4, 2\)"),
         ([GOOD], np.zeros((2, 4)), "Received: a mask that is False everywhere"),
-        ({"a": GOOD, "b": BROKEN}, None, r"Received: maps\['b'\], where of query 3 the least weight is -0.5"),
-        ([0 * GOOD], None, r"leave out padding.*Received: maps\[0\], .* query 0 .* sums are \[0. 0. 0.\]"),
+        ({"a": GOOD, "b": BROKEN}, None, r"Received: maps\['b'\], where for query 3 the least weight is -0.5"),
+        ([0 * GOOD], None, r"Leave out padding.*Received: maps\[0\], .* query 0 .* sums are \[0. 0. 0.\]"),
         ([np.full_like(GOOD, np.nan)], None, r"Received: maps\[0\], .* nan"),
     ],
 )
@@ -164,5 +164,5 @@ def test_other_errors():
         layer_redundancy([GOOD, GOOD], [np.ones((2, 4))])
     x = keras.Input((4, 8))
     maps = attention_maps(keras.Model(x, TalkingHeadsAttention(2, 4)(x, x)), np.ones((1, 4, 8)))
-    with pytest.raises(ValueError, match="exchange after the softmax have no divergence. Received: "):
+    with pytest.raises(ValueError, match="between heads after the softmax have no divergence. Received: "):
         layer_redundancy(maps)

@@ -179,7 +179,7 @@ def test_a_half_shard_is_written_again(tmp_path):
 def test_other_text_is_refused(tmp_path):
     begin_records(tmp_path, {"vocabulary": "a"})
     write_shard(tmp_path / "shard-00000.tfrecord", [{"inputs": [5, 3], "targets": [6, 3]}])
-    with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: 15 lines in place of 1"):
+    with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: 15 lines instead of 1"):
         write(tmp_path)
 
 

@@ -54,7 +54,7 @@ def test_nothing_is_copied_by_half():
         copy_attention(stock, ours)
     for old, new in zip(before, ours.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    with pytest.raises(ValueError, match=r"as many attention layers, and at least one. Received: 2 and 1$"):
+    with pytest.raises(ValueError, match=r"same number of attention layers, at least one. Received: 2 and 1$"):
         copy_attention(stock, ours.layers[1])
 
 

@@ -122,7 +122,7 @@ def test_out_and_in(folder, tmp_path):
 @pytest.mark.parametrize("change, told", [
     ({"scale_embedding": False}, "`scale_embedding` must be True"),
     ({"normalize_before": True}, "`normalize_before` must be False"),
-    ({"decoder_ffn_dim": 13}, "must be alike here. Received: encoder_ffn_dim=12, decoder_ffn_dim=13"),
+    ({"decoder_ffn_dim": 13}, "must have the same sizes. Received: encoder_ffn_dim=12, decoder_ffn_dim=13"),
 ])  # fmt: skip
 def test_refused(change, told, folder, tmp_path):
     config = json.loads((folder / "config.json").read_text()) | change

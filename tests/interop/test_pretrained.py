@@ -103,7 +103,7 @@ def test_the_map_initializer(folders):
     model = from_pretrained(folders["bert"], attention="evolving", map_initializer="identity")
     kernel = array(model.blocks[1].attention.map_kernel)
     np.testing.assert_array_equal(kernel[1, 1], np.eye(HEADS))
-    with pytest.raises(ValueError, match="`map_initializer` is of EvolvingAttention.* Received: att"):
+    with pytest.raises(ValueError, match="`map_initializer` is for EvolvingAttention.* Received: att"):
         from_pretrained(folders["bert"], map_initializer="identity")
 
 
@@ -375,5 +375,5 @@ def test_a_damaged_configuration(text, tmp_path):
 def test_another_head(folders):
     with pytest.raises(ValueError, match="`head` of bert must be None or one of masked_lm, classifier. Received: "):
         from_pretrained(folders["bert"], head="replaced_token")
-    with pytest.raises(ValueError, match="`head` is of BERT, RoBERTa and ELECTRA"):
+    with pytest.raises(ValueError, match="`head` is for BERT, RoBERTa and ELECTRA"):
         from_pretrained(folders["t5"], head="masked_lm")

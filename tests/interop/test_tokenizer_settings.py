@@ -191,9 +191,7 @@ def test_t5(pieces, tmp_path):
     plain = tokenizer_of(tmp_path)
     assert plain.vocabulary_size == 32
     (tmp_path / "added_tokens.json").write_text('{"<e>": 32, "<extra_id_0>": 31}')
-    with pytest.raises(
-        ValueError, match="`legacy` must be True where tokens are added. Received: legacy=False and '<e>'"
-    ):
+    with pytest.raises(ValueError, match="`legacy` must be True if tokens are added. Received: legacy=False and '<e>'"):
         tokenizer_of(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": 2}')
     added = tokenizer_of(tmp_path)

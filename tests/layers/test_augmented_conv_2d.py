@@ -186,7 +186,7 @@ def test_mixed_precision(policy):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"filters": 12}, "`filters` must be more than those of attention.*Received: filters=12"),
+        ({"filters": 12}, "`filters` must be more than the channels of attention.*Received: filters=12"),
         ({"filters": 0}, "`filters` must be a positive integer. Received: filters=0"),
         ({"kernel_size": (3, 3)}, "`kernel_size` must be a positive integer. Received"),
         ({"strides": 0}, "`strides` must be a positive integer. Received: strides=0"),

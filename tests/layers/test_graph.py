@@ -193,7 +193,7 @@ def test_keras_mask_of_vertices():
 
 
 def test_errors_of_a_block():
-    with pytest.raises(ValueError, match="as its input has, 12. Received: .* gives 6"):
+    with pytest.raises(ValueError, match="as its inputs, 12. Received: .* width 6"):
         layers.GraphBlock(layers.GraphAttention(3, 2), 10).build((None, None, 12))
     with pytest.raises(ValueError, match="`intermediate_dim`.*Received: intermediate_dim=0"):
         layers.GraphBlock(layers.GraphAttention(3, 4), 0)

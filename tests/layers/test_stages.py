@@ -90,10 +90,10 @@ def test_a_boolean_bias_is_refused(case):
     """Its 0 and 1 would be added, in a graph too."""
     x, layer = self_input(), case.make()
     mask = random_mask((len(x), 1, x.shape[1], x.shape[1]))
-    with pytest.raises(ValueError, match="give a mask as `attention_mask`"):
+    with pytest.raises(ValueError, match="pass a mask as `attention_mask`"):
         layer(x, x, bias=mask)
     inputs = keras.Input(x.shape[1:]), keras.Input(mask.shape[1:], dtype="bool")
-    with pytest.raises(ValueError, match="give a mask as `attention_mask`"):
+    with pytest.raises(ValueError, match="pass a mask as `attention_mask`"):
         case.make()(inputs[0], inputs[0], bias=inputs[1])
 
 

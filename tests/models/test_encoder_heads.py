@@ -74,7 +74,7 @@ def test_heads_refused():
     for arguments in ({"kind": "roberta"}, {"head_dim": 2000}, {"pooling": "mean"}):
         with pytest.raises(ValueError, match="`encoder` must have no pooler .* Received: a pooler, kind="):
             EncoderClassifier(encoder, 2, **arguments)
-    with pytest.raises(ValueError, match="`head_dim` is of a head with .* Received: head_dim=7, kind='linear'"):
+    with pytest.raises(ValueError, match="`head_dim` needs a head with .* Received: head_dim=7, kind='linear'"):
         EncoderClassifier(make("electra"), 2, "linear", head_dim=7)
 
 

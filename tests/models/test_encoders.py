@@ -309,5 +309,5 @@ def test_calls_refused():
     for kind in ("bert", "roberta"):
         with pytest.raises(ValueError, match="positions for 10 tokens.* Received: a sequence of 11"):
             make(kind)(np.ones((1, LENGTH + 1), "int32"))
-    with pytest.raises(ValueError, match="There are the sizes bert_tiny, .*. Received: size='base'"):
+    with pytest.raises(ValueError, match="`size` must be one of bert_tiny, .*. Received: size='base'"):
         Bert.from_size("base")

@@ -263,10 +263,10 @@ def heads(**arguments):
     "arguments, message",
     [
         ({"mask_id": -1}, "`mask_id` must be an integer, at least 0. Received: mask_id=-1"),
-        ({"mask_id": 23}, r"must be some ids of the vocabulary. Received: mask_id=23, .* and a vocabulary of 23"),
+        ({"mask_id": 23}, r"the vocabulary, not all of them. Received: mask_id=23, .* and a vocabulary of 23"),
         ({"special_ids": 3}, "`special_ids` must be a list of token ids. Received: special_ids=3"),
         ({"special_ids": [99]}, r"special_ids=\[99\] and a vocabulary of 23"),
-        ({"special_ids": list(range(23))}, "must be some ids of the vocabulary"),
+        ({"special_ids": list(range(23))}, "must be ids of the vocabulary"),
         ({"drawn_share": 0}, "`drawn_share` must be a finite number.* Received: drawn_share=0"),
         ({"masked_share": 0.9, "random_share": 0.2}, "`random_share` must be .* Received: random_share=0.2"),
         ({"discriminator_weight": -1}, "`discriminator_weight` must be .* Received: discriminator_weight=-1"),
@@ -283,7 +283,7 @@ def test_arguments_refused(arguments, message):
 
 
 def test_more_refused():
-    with pytest.raises(ValueError, match="There are the sizes electra_small, .* Received: size='bert_base'"):
+    with pytest.raises(ValueError, match="`size` must be one of electra_small, .* Received: size='bert_base'"):
         ElectraPretraining.from_size("bert_base", MASK, SPECIAL)
     with pytest.raises(
         ValueError, match="`embeddings` must be a Bert of the same `max_length`. Received: max_length=9"

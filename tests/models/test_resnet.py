@@ -202,9 +202,9 @@ def test_training_under_mixed_precision():
         ({"attention": "evolved"}, "`attention`: Attention must be a layer.* Received: 'evolved'"),
         (
             {"attention_stages": (3,)},
-            r"`attention_stages` must be numbers of the 3 stages. Received: attention_stages=\(3,\)",
+            r"`attention_stages` must be indices of the 3 stages. Received: attention_stages=\(3,\)",
         ),
-        ({"downsampled_stages": (-4,)}, "`downsampled_stages` must be numbers of the 3 stages. Received"),
+        ({"downsampled_stages": (-4,)}, "`downsampled_stages` must be indices of the 3 stages. Received"),
     ],
 )
 def test_arguments_refused(arguments, message):

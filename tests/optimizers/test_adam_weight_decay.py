@@ -177,7 +177,7 @@ def test_saved_model_goes_on_where_it_was(tmp_path):
         ({"weight_decay": -1}, "`weight_decay` must be a finite number, at least 0. Received: weight_decay=-1"),
         ({"beta_1": 1}, "`beta_1` must be a finite number, at least 0 and below 1. Received: beta_1=1"),
         ({"rates": {"block": -1}}, r"`rates\['block'\]` must be a finite number, at least 0. Received"),
-        ({"rates": {"(block": 1}}, r"`rates` must have regular expressions. Received: '\(block'"),
+        ({"rates": {"(block": 1}}, r"keys of `rates` must be regular expressions. Received: '\(block'"),
     ],
 )
 def test_arguments_refused(arguments, message):
@@ -187,7 +187,7 @@ def test_arguments_refused(arguments, message):
 
 def test_rates_of_no_weight():
     with pytest.raises(
-        ValueError, match=r"`rates` must have a pattern that is found in a path. Received: \['blok'\] for kernel and so"
+        ValueError, match=r"`rates` must have a pattern that occurs in a path. Received: \['blok'\] for kernel and so"
     ):
         AdamWeightDecay(0.1, rates={"blok": 1}).build([keras.Variable([1.0], name="kernel")])
     for arguments in ((-1,), (2, 0.0), (2, 0.8, -1)):

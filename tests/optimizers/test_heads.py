@@ -248,7 +248,7 @@ def test_other_layers_of_these_names_have_no_heads():
 
 
 def test_nothing_selected(transformer):
-    with pytest.raises(ValueError, match="no weight of attention heads .* select='nowhere', and a model with trans"):
+    with pytest.raises(ValueError, match="weights of attention heads.* select='nowhere', and a model with trans"):
         selected(transformer, select="nowhere")
     layer = keras.layers.Dense(2)
     layer.build((None, 2))

@@ -81,7 +81,7 @@ def test_mistakes(folder, capsys):
         [
             "There is no folder of SavedModels",
             "There is no folder of SavedModels",
-            "Give the folder that has the versions",
+            "Give the folder of all versions",
             "Two models have the name twice",
             "--label takes names of versions, such as stable=1. Received: stable",
             "`keep` must be a positive integer",

@@ -483,7 +483,7 @@ def test_arguments(folders, tmp_path):
     for arguments, message in [
         (dict(models={}), "at least one folder"),
         (dict(models={"x": tmp_path / "none"}), "There is no folder of SavedModels"),
-        (dict(models={"x": folders / "numbers" / "1"}), "Give the folder that has the versions"),
+        (dict(models={"x": folders / "numbers" / "1"}), "Give the folder of all versions"),
         (dict(models={"a/b": tmp_path}), "names that fit a URL"),
         (dict(models={"x": tmp_path}, keep=0), "`keep` must be a positive integer"),
         (

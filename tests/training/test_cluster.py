@@ -57,7 +57,7 @@ def test_host_lists(text, hosts):
 
 
 @pytest.mark.parametrize("environment, message", [
-    ({}, "Nothing says which workers"),
+    ({}, "The environment names no workers"),
     ({"TF_CONFIG": "{"}, "must look like.*Received: {"),
     ({"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}}'}, "KeyError: 'task'"),
     ({"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}'}, "IndexError"),

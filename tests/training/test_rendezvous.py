@@ -31,7 +31,7 @@ def test_nobody_goes_before_the_last_has_come(last):
 
 
 @pytest.mark.parametrize(
-    "index, message", [(0, "no word from localhost:"), (1, "first worker, localhost:.* not answer")]
+    "index, message", [(0, "no answer from localhost:"), (1, "first worker, localhost:.* not answer")]
 )
 @pytest.mark.parametrize("timeout", [0.6, 0])
 def test_alone(index, message, timeout):

@@ -78,7 +78,7 @@ def test_one_process_at_a_time(tmp_path):
     command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "has it\n"
-        with pytest.raises(ValueError, match=f"Another process trains with the checkpoints.* Received: {tmp_path}"):
+        with pytest.raises(ValueError, match=f"Another process is using the checkpoints.* Received: {tmp_path}"):
             fit(simple(), tmp_path)
         assert (tmp_path / ".epoch-of-the-other.npz").exists()
         other.kill()
@@ -128,7 +128,7 @@ def test_a_checkpoint_of_something_else(tmp_path):
     for number, state in ((8, [1]), (9, {"epoch": 9})):
         write_checkpoint(tmp_path / f"epoch-{number:05d}-batch-00000000.npz", state, {})
     with pytest.warns(
-        UserWarning, match="epoch-0000[89]-batch-00000000.npz is damaged .its state is of something else"
+        UserWarning, match="epoch-0000[89]-batch-00000000.npz is damaged .its state is not that of a run"
     ):
         fit(simple(), tmp_path)
 

@@ -44,8 +44,8 @@ BERT_SIZES: dict[str, dict[str, Any]] = {
 class Bert(Model):
     """Encoder of BERT, RoBERTa and ELECTRA with any attention layer of this library.
 
-    Its blocks are post-norm, as in `TransformerEncoder`. Score maps, as of `EvolvingAttention`, go from block to block.
-    Padding changes no other position's output.
+    Its blocks are post-norm, as in `TransformerEncoder`. Score maps, as in `EvolvingAttention`, are passed from block
+    to block. Padding changes no other position's output.
 
     Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers"; Liu et al. 2019, "RoBERTa";
     Clark et al. 2020, "ELECTRA"; Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
@@ -58,7 +58,7 @@ class Bert(Model):
         attention: a layer, which every block copies, with its own dropout and initializer; or a class, a name or a
             function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given `num_heads`,
             `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
-        max_length: number of positions. Later ones get the last vector, where the length is unknown statically.
+        max_length: number of positions. Later ones get the last vector if the length is not known statically.
         num_segments: number of segments with embeddings; 0 for none.
         embedding_dim: width of the embeddings. If it is not `hidden_dim`, a dense layer projects them, as in ELECTRA.
             Default `None`: that of `embeddings`, or `hidden_dim`.
@@ -69,12 +69,12 @@ class Bert(Model):
         dropout, seed: rate of dropout of embeddings and sublayers, and seed.
         attention_dropout: rate of dropout of attention weights, for attention given by a class or a name.
         pooler: True for a dense layer with tanh on the first token.
-        initializer_range: deviation of the normal distribution, cut at two deviations, of kernels and embeddings, also
-            of a head. Default 0.02, as published for widths from 256. Narrow encoders may learn more with a larger one,
-            such as `hidden_dim ** -0.5`.
-        recompute: True to keep only the inputs of each block for the backward pass, which computes the rest again: less
-            memory, and a third more time.
-        embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not in the
+        initializer_range: deviation of the normal distribution, cut at two deviations, of kernels and embeddings,
+            including those of a head. Default 0.02, as published for widths from 256. Narrow encoders may learn more
+            with a larger one, such as `hidden_dim ** -0.5`.
+        recompute: True to keep only each block's inputs for the backward pass and compute the rest again: less memory,
+            but a third more time.
+        embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not saved in the
             configuration.
 
     Call arguments:
@@ -159,7 +159,7 @@ class Bert(Model):
 
         Args:
             size: one of `keras_headattn.models.BERT_SIZES`, such as "bert_base", "roberta_large" or "electra_small".
-            **kwargs: as for `Bert`, in place of the size's.
+            **kwargs: arguments of `Bert`, which override the size's.
 
         >>> model = Bert.from_size("bert_tiny", attention="real_former")
         >>> model.hidden_dim, model.num_layers
@@ -247,7 +247,7 @@ class Bert(Model):
         allowed = {"token_ids", "segment_ids"} if self.num_segments else {"token_ids"}
         if "token_ids" not in inputs or not set(inputs) <= allowed:
             raise ValueError(
-                '`inputs` must be token ids, or a dictionary of "token_ids" and, of a model with segments, '
+                '`inputs` must be token ids, or a dictionary of "token_ids" and, for a model with segments, '
                 f'"segment_ids". Received: inputs={sorted(inputs)}, num_segments={self.num_segments}'
             )
         return inputs["token_ids"], inputs.get("segment_ids")

@@ -33,25 +33,25 @@ class ElectraPretraining(Pretraining):
     which ones differ from the original. The loss is the generator's mean cross-entropy over drawn tokens, plus 50 times
     the discriminator's mean sigmoid cross-entropy over real tokens.
 
-    `compile` takes only an optimizer, `fit` only texts. Logged are the losses, the generator's accuracy by its
-    likeliest and by its sampled tokens, the share of replaced tokens, and the discriminator's accuracy, precision,
-    recall and AUC.
+    `compile` takes only an optimizer, `fit` only texts. It logs the losses, the generator's accuracy for its likeliest
+    and for its sampled tokens, the share of replaced tokens, and the discriminator's accuracy, precision, recall and
+    AUC.
 
-    The encoders share embeddings and their norm: make the generator's with `embeddings=discriminator.encoder`.
+    The encoders share embeddings and their norm: make the generator's encoder with `embeddings=discriminator.encoder`.
 
     Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators"; and its
     program, google-research/electra, which draws with `replacement=True`: a token drawn twice becomes the one whose id
     is the mean of the two sampled ids, rounded down.
 
     Args:
-        generator: `MaskedLM`, used itself.
-        discriminator: `ReplacedTokenDetector`, used itself. Its encoder is the one to fine-tune.
-        mask_id, special_ids, masked_share, random_share: as of `MaskedLMPretraining`.
+        generator: `MaskedLM`, not copied.
+        discriminator: `ReplacedTokenDetector`, not copied. Its encoder is the one to fine-tune.
+        mask_id, special_ids, masked_share, random_share: as in `MaskedLMPretraining`.
         discriminator_weight: of the discriminator's loss. Default 50.
-        drawn_share, replacement, seed: as of `MaskedLMPretraining`.
+        drawn_share, replacement, seed: as in `MaskedLMPretraining`.
 
     Call arguments:
-        inputs: as of `MaskedLMPretraining`.
+        inputs: as in `MaskedLMPretraining`.
 
     Returns:
         As `MaskedLMPretraining`, with `"sampled_ids"` `(B, K)`, and, all `(B, n)`, `"replaced_ids"` (the
@@ -112,18 +112,18 @@ class ElectraPretraining(Pretraining):
     ) -> Self:
         """Makes a model of a named size, with random weights.
 
-        The generator has the discriminator's number of blocks, feed-forward layers four times as wide as itself, and
-        heads of 64, at least one.
+        The generator has as many blocks as the discriminator, feed-forward layers four times its own width, and heads
+        of 64 units, at least one.
 
         Args:
             size: "electra_small", "electra_base" or "electra_large".
-            mask_id, special_ids: as of the class. In BERT's vocabulary they are 103 and (101, 102).
-            generator_share: width of the generator, as a share of the discriminator's. Default `None`: 1/4, of
-                "electra_base" 1/3, as in the paper. The published small weights have 1.
-            generator_attention: of the generator: a class, a name or a function.
+            mask_id, special_ids: see the class. In BERT's vocabulary they are 103 and (101, 102).
+            generator_share: width of the generator, as a share of the discriminator's. Default `None`: 1/4, or 1/3 for
+                "electra_base", as in the paper. The published small weights use 1.
+            generator_attention: the generator's attention: a class, a name or a function.
             seed: of the masks and the dropouts.
-            **kwargs: as of the class; or as of `Bert`, such as `vocabulary_size`, for both encoders (but `attention`
-                only for the discriminator's).
+            **kwargs: arguments of the class; or of `Bert`, such as `vocabulary_size`, for both encoders (but
+                `attention` only for the discriminator's).
 
         >>> model = ElectraPretraining.from_size("electra_small", 103, (101, 102), vocabulary_size=1000)
         >>> model.generator.encoder.hidden_dim, model.generator.encoder.num_heads

@@ -60,33 +60,32 @@ class _Head(Model):
 
 @register_keras_serializable(package="keras_headattn")
 class EncoderClassifier(_Head):
-    """Classes or numbers of texts and of pairs of texts, from the first token of a `Bert` or from the mean of all.
+    """Classifier or regressor of texts and pairs of texts, on the first token of a `Bert` or the mean of all tokens.
 
-    Outputs are logits, or numbers of a regression, in float32 under mixed precision too. The `kind` is that of the
-    checkpoint:
+    Outputs are logits or regression values, in float32 even under mixed precision. The `kind` is the checkpoint's:
 
     - `"bert"`: pooler, dropout, linear. An encoder without pooler gets one here.
     - `"roberta"`: dropout, dense layer with tanh, dropout, linear.
     - `"electra"`: dropout, dense layer with GELU, dropout, linear, as in Hugging Face.
-    - `"linear"`: dropout, linear, with Glorot's initializer, as in ELECTRA's own program, which uses `reduction="sum"`:
-      that counts where gradients are clipped.
+    - `"linear"`: dropout, linear, with Glorot's initializer, as in ELECTRA's own program, which uses `reduction="sum"`;
+      this matters if gradients are clipped.
 
     Source: Devlin et al. 2019, section 4.1; Liu et al. 2019; Clark et al. 2020; for `head_dim` Wang et al. 2021,
     "Evolving attention with residual convolutions", appendix A.2.
 
     Args:
-        encoder: `Bert`, used itself, with its weights and dtype. It must have no pooler if the head does not use it:
+        encoder: `Bert`, not copied, with its weights and dtype. It must have no pooler if the head does not use it:
             with a kind other than `"bert"`, a `head_dim`, or the mean of states.
         num_outputs: number of classes; 1 for regression.
         kind: `"bert"`, `"roberta"`, `"electra"` or `"linear"`.
         head_dim: width of the dense layer, which replaces the pooler. Default `None`: that of the encoder. Not for
             `"linear"`.
         pooling: `"first"` (default), the state of the first token, or `"mean"`, the mean of all real tokens, for
-            encoders whose first token does not see the whole text or that were trained so.
+            encoders whose first token does not see the whole text, or that were trained this way.
         dropout, seed: rate of the dropouts in the head; their seeds are `seed` and `seed + 1`.
 
     Call arguments:
-        inputs: as of `Bert`.
+        inputs: as in `Bert`.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
@@ -121,12 +120,12 @@ class EncoderClassifier(_Head):
         has_pooler = encoder.pooler is not None
         if has_pooler and (kind != "bert" or head_dim is not None or pooling != "first"):
             raise ValueError(
-                "`encoder` must have no pooler where the head does not use it: give it `pooler=False`. "
+                "`encoder` must have no pooler if the head does not use it: make it with `pooler=False`. "
                 f"Received: a pooler, kind={kind!r}, head_dim={head_dim}, pooling={pooling!r}"
             )
         if KINDS[kind] is None and head_dim is not None:
             raise ValueError(
-                f"`head_dim` is of a head with a dense layer. Received: head_dim={head_dim}, kind={kind!r}"
+                f"`head_dim` needs a head with a dense layer. Received: head_dim={head_dim}, kind={kind!r}"
             )
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in range(2)]
         width = self.head_dim or encoder.hidden_dim
@@ -161,20 +160,20 @@ class EncoderClassifier(_Head):
 
 @register_keras_serializable(package="keras_headattn")
 class MaskedLM(_Head):
-    """Logits of masked tokens, from the states of a `Bert`: of BERT and RoBERTa, and of ELECTRA's generator.
+    """Head that predicts masked tokens from the states of a `Bert`: of BERT, RoBERTa and ELECTRA's generator.
 
-    A dense layer with activation, a norm, and the transposed token embedding with a bias. Logits are float32 under
-    mixed precision too. An encoder used only with this head needs no pooler.
+    It has a dense layer with activation, a norm, and the transposed token embedding with a bias. Logits are float32
+    even under mixed precision. An encoder used only with this head needs no pooler.
 
     Source: Devlin et al. 2019, section 3.1.
 
     Args:
-        encoder: `Bert`, used itself, with its weights and dtype.
+        encoder: `Bert`, not copied, with its weights and dtype.
         activation, norm_epsilon: of the dense layer and the norm. Default `None`: those of the encoder.
 
     Call arguments:
-        inputs: as of `Bert`. A dictionary may also have `"mask_positions"`, integers `(B, K)`: the tokens to compute
-            logits of. Default: all.
+        inputs: as in `Bert`. A dictionary may also have `"mask_positions"`, integers `(B, K)`: the tokens to compute
+            logits for. Default: all.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
@@ -223,18 +222,18 @@ class MaskedLM(_Head):
 
 @register_keras_serializable(package="keras_headattn")
 class ReplacedTokenDetector(_Head):
-    """Logits of tokens that a generator replaced, from the states of a `Bert`: ELECTRA's discriminator.
+    """Head that detects tokens replaced by a generator, from the states of a `Bert`: ELECTRA's discriminator.
 
     Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators".
 
     Args:
-        encoder: `Bert`, used itself, with its weights and dtype.
+        encoder: `Bert`, not copied, with its weights and dtype.
 
     Call arguments:
-        inputs, return_intermediates: as of `EncoderClassifier`.
+        inputs, return_intermediates: as in `EncoderClassifier`.
 
     Returns:
-        `(B, n)`, in float32; above 0 for a replaced token.
+        Logits `(B, n)`, in float32; above 0 for a replaced token.
 
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
     >>> tuple(ReplacedTokenDetector(encoder)(np.ones((2, 5), "int32")).shape)

@@ -21,18 +21,18 @@ class MaskedLMPretraining(Pretraining):
     next-sentence prediction.
 
     Args:
-        masked_lm: `MaskedLM`, used itself. Its encoder needs no pooler.
+        masked_lm: `MaskedLM`, not copied. Its encoder needs no pooler.
         mask_id: id of the mask token.
         special_ids: ids of tokens that are never drawn, such as [CLS] and [SEP], besides padding and `mask_id`.
-        drawn_share: share of the tokens to draw, special ones counted.
+        drawn_share: share of all tokens, special ones included, to draw.
         masked_share: share of the drawn tokens to mask.
         random_share: share of the drawn tokens to replace by a random one, never a special one.
         replacement: True to allow drawing a token twice, as in ELECTRA's program. Default False.
-        seed: of the masks. `training.Resume` restores its state; replicas draw different masks. Outside training masks
-            are those of a fixed seed.
+        seed: of the masks. `training.Resume` restores its state; replicas draw different masks. Outside training, masks
+            come from a fixed seed.
 
     Call arguments:
-        inputs: as of `Bert`, texts of one known length. A dictionary may have masks from `draw_masks`, and counts from
+        inputs: as in `Bert`, texts of one known length. A dictionary may have masks from `draw_masks`, and counts from
             `with_counts`.
 
     Returns:

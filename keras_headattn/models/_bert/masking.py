@@ -64,8 +64,8 @@ def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, 
 def sample(logits, seed):
     """Draws a token `(...)` from the softmax of logits `(..., V)`, without a gradient.
 
-    Counts off a random share of the probabilities, first in blocks and then within one: one random number, where Gumbel
-    noise takes V, and three times as long on a CPU.
+    Counts off a random share of the probabilities, first in blocks and then within one. This takes one random number;
+    Gumbel noise takes V, and three times as long on a CPU.
     """
     *shape, size = sizes(logits)
     rows = ops.reshape(ops.stop_gradient(logits), (-1, size))

@@ -60,7 +60,7 @@ class Pretraining(Model):
         self._random_tokens = np.setdiff1d(np.arange(encoder.vocabulary_size), self._never_drawn).tolist()
         if self._never_drawn[-1] >= encoder.vocabulary_size or not self._random_tokens:
             raise ValueError(
-                "`mask_id` and `special_ids` must be some ids of the vocabulary. "
+                "`mask_id` and `special_ids` must be ids of the vocabulary, not all of them. "
                 f"Received: mask_id={mask_id}, special_ids={special_ids} and a vocabulary of {encoder.vocabulary_size}"
             )
         self.means = {"masked_accuracy": keras.metrics.Mean(name="masked_accuracy")}
@@ -68,11 +68,11 @@ class Pretraining(Model):
         self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
 
     def draw_masks(self, inputs: Tensor | Mapping[str, Tensor], training: bool = True) -> dict[str, Tensor]:
-        """Draws the masks of a batch, such as those of a validation set once; a call without masks draws its own.
+        """Draws the masks of a batch, such as once for a validation set; a call without masks draws its own.
 
         Args:
-            inputs: as of a call.
-            training: if False, from a fixed seed.
+            inputs: as in a call.
+            training: False to draw from a fixed seed.
 
         Returns:
             `inputs`; `"masked_ids"` `(B, n)`, the text with masks; `"mask_positions"` `(B, K)`; and `"mask_weights"`
@@ -87,7 +87,7 @@ class Pretraining(Model):
         Without them each replica divides by the counts of its own rows.
 
         Args:
-            inputs: as of a call, the whole batch.
+            inputs: as in a call, the whole batch.
 
         Returns:
             `inputs`; and `"mean_masks"` and `"mean_tokens"`, both `(B,)`: drawn tokens and real tokens per row,
@@ -123,7 +123,7 @@ class Pretraining(Model):
         """Returns the inputs with their own masks, or new ones."""
         given = [name for name in MASKS if name in inputs]
         if given and len(given) < len(MASKS):
-            raise ValueError(f"Masks are {', '.join(MASKS)}: `draw_masks` makes all of them. Received: {given} alone")
+            raise ValueError(f"`inputs` must have all of {', '.join(MASKS)}, as from `draw_masks`. Received: {given}")
         return inputs if given else self._draw(inputs, seeds)
 
     def _draw(self, inputs, seeds):

@@ -18,15 +18,15 @@ from keras_headattn.models._graph_writer.graph_encoder import GraphEncoder
 
 @register_keras_serializable(package="keras_headattn")
 class GraphWriter(Model):
-    """Writer of the text of a graph: a graph Transformer over entities and relations, and an LSTM that copies entities.
+    """Writer of texts about graphs: a graph Transformer over entities and relations, and an LSTM that copies entities.
 
     The graph is made of triples, see `ops.graph_adjacency`. BiLSTMs read the words of entities and of an optional
     title. In each step the decoder attends to all vertices and to the title, and chooses between a word and an entity.
-    Its outputs are log probabilities, in float32 under mixed precision too.
+    Its outputs are log probabilities, in float32 even under mixed precision.
 
-    Token ids of words: 0 padding, 1 unknown, 2 start, 3 end; `vocabulary_size + i` is the entity i, which the decoder
-    reads as the word of its type. Ids of relations: 0 padding, 1 unknown, 2 the global vertex, and from 3 those of the
-    data; each has an inverse too.
+    Token ids of words: 0 padding, 1 unknown, 2 start, 3 end; `vocabulary_size + i` is entity i, which the decoder reads
+    as the word of its type. Ids of relations: 0 padding, 1 unknown, 2 the global vertex, and from 3 those of the data;
+    each has an inverse too.
 
     Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", and its
     public code, with its settings as defaults, but without its attention to padding, first context of zeros (in
@@ -189,11 +189,11 @@ class GraphWriter(Model):
     def init_cache(
         self, inputs: Mapping[str, Tensor], max_length: int | None = None, copies: int = 1
     ) -> dict[str, Any]:
-        """Returns the state of writing for `decode_step`: a dictionary.
+        """Returns the initial state for `decode_step`, a dictionary.
 
         Args:
-            inputs: as of a call; `"target"` is not used.
-            max_length: not used: the state does not grow.
+            inputs: as in a call; `"target"` is not used.
+            max_length: ignored, as the state does not grow.
             copies: number of consecutive texts for each graph, which is encoded once.
         """
         if not self.built:
@@ -222,10 +222,10 @@ class GraphWriter(Model):
         Args:
             tokens: `(B, n)`.
             cache: from `init_cache` or the step before.
-            index, positions, attention_mask: not used; a search gives them.
+            index, positions, attention_mask: ignored; a search passes them.
 
         Returns:
-            `(log probabilities (B, n, V + E), cache)`. They do not sum to 1 without the forbidden ids.
+            `(log probabilities (B, n, V + E), cache)`. Without the forbidden ids, probabilities do not sum to 1.
         """
         state, same = cache["state"], cache["same"]
         embedded, outputs = self._embed(tokens, same["types"]), []

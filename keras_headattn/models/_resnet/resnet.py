@@ -41,15 +41,15 @@ def ResNet(
     weight_regularizer: Regularizer | None = None,
     name: str = "resnet",
 ) -> keras.Model:
-    """A residual network, with or without attention beside its 3 x 3 convolutions.
+    """Makes a residual network, with or without attention beside its 3 x 3 convolutions.
 
-    A functional `keras.Model` with the arguments and layer names of `keras.applications`:
+    It is a functional `keras.Model` with the arguments and layer names of `keras.applications`:
     `model.get_layer("conv3_block2_out")` is the second block of the second stage. Images are
     `(B, height, width, channels)`. Blocks add before they activate (version 1) and stride in their first 3 x 3
     convolution.
 
-    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`, and score maps, as of
-    `EvolvingAttention`, go from each to the next, also across stages.
+    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`, and score maps, as in
+    `EvolvingAttention`, are passed from each to the next, also across stages.
 
     Source: He et al. 2016, "Deep residual learning for image recognition", in the form of TensorFlow's official models
     1.13; Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving attention with
@@ -66,7 +66,7 @@ def ResNet(
             sixteenth of the pixels.
         key_ratio, value_ratio, min_key_dim: see `augmented_widths`.
         attention_stages: indices of stages with attention; negative ones count from the last.
-        downsampled_stages: those of them that attend to the image pooled once more, see `AugmentedConv2D`.
+        downsampled_stages: those among them that attend to the image pooled once more, see `AugmentedConv2D`.
         include_top: True to end in a classifier.
         weights: path of a file of weights, or `None` for random weights.
         input_tensor: symbolic tensor to use as image, such as the output of another model.
@@ -74,7 +74,7 @@ def ResNet(
             attention, height and width may be `None`.
         pooling: without the classifier, `"avg"` or `"max"` over all pixels, or `None`.
         classes: number of classes.
-        classifier_activation: of the classifier, float32 under mixed precision too; `None` for logits.
+        classifier_activation: of the classifier, in float32 even under mixed precision; `None` for logits.
         return_stages: without the classifier, True to return a list of the outputs of all stages.
         weight_regularizer: of kernels, biases and relative positions. Regularizers of `attention` take precedence.
         name: of the model.
@@ -138,7 +138,7 @@ def _augment(convolutions, attention, attention_stages, downsampled_stages, rati
 def _stages(name, stages, count):
     """Returns indices of stages from 0."""
     if not all(-count <= stage < count for stage in stages):
-        raise ValueError(f"`{name}` must be numbers of the {count} stages. Received: {name}={stages}")
+        raise ValueError(f"`{name}` must be indices of the {count} stages. Received: {name}={stages}")
     return {stage % count for stage in stages}
 
 

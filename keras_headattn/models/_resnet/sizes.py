@@ -31,7 +31,7 @@ def ResNet34(
     name: str = "resnet34",
     **kwargs: Any,
 ) -> keras.Model:
-    """ResNet-34: 21.8 million parameters, with attention 20.7.
+    """Makes a ResNet-34: 21.8 million parameters, or 20.7 with attention.
 
     Args:
         attention: layer to copy; or a name in `keras_headattn.layers.ATTENTIONS`, with 8 heads: `"multi_head"` makes an
@@ -54,27 +54,27 @@ def ResNet34(
 
 
 def ResNet50(attention: str | keras.layers.Layer | None = None, name: str = "resnet50", **kwargs: Any) -> keras.Model:
-    """ResNet-50: 25.6 million parameters, with attention 25.8.
+    """Makes a ResNet-50: 25.6 million parameters, or 25.8 with attention.
 
     Args:
-        attention, name, **kwargs: as of `ResNet34`.
+        attention, name, **kwargs: as in `ResNet34`.
     """
     return ResNet((3, 4, 6, 3), bottleneck=True, attention=_template(attention, 0.5), name=name, **kwargs)
 
 
 def ResNet101(attention: str | keras.layers.Layer | None = None, name: str = "resnet101", **kwargs: Any) -> keras.Model:
-    """ResNet-101: 44.5 million parameters, with attention 45.4.
+    """Makes a ResNet-101: 44.5 million parameters, or 45.4 with attention.
 
     Args:
-        attention, name, **kwargs: as of `ResNet34`, but `alpha=0.7` for `"evolving"`.
+        attention, name, **kwargs: as in `ResNet34`, but `alpha=0.7` for `"evolving"`.
     """
     return ResNet((3, 4, 23, 3), bottleneck=True, attention=_template(attention, 0.7), name=name, **kwargs)
 
 
 def ResNet152(attention: str | keras.layers.Layer | None = None, name: str = "resnet152", **kwargs: Any) -> keras.Model:
-    """ResNet-152: 60.2 million parameters, with attention 61.6.
+    """Makes a ResNet-152: 60.2 million parameters, or 61.6 with attention.
 
     Args:
-        attention, name, **kwargs: as of `ResNet101`.
+        attention, name, **kwargs: as in `ResNet101`.
     """
     return ResNet((3, 8, 36, 3), bottleneck=True, attention=_template(attention, 0.7), name=name, **kwargs)

@@ -105,17 +105,17 @@ class _Classifier(Model):
 class SentenceClassifier(_Classifier):
     """Classifier of sentences: an encoder, a pooling, and a hidden layer with ReLU on all that was pooled.
 
-    Token id 0 is padding. Outputs are logits, in float32 under mixed precision too. The defaults are the settings of
+    Token id 0 is padding. Outputs are logits, in float32 even under mixed precision. The defaults are the settings of
     Lin et al.
 
     Source: Lin et al. 2017, "A structured self-attentive sentence embedding".
 
     Args:
         encoder: layer from token ids `(B, n)` to states `(B, n, D)`, such as `BiLSTMEncoder(20_000)`,
-            `TransformerEncoder(20_000)` or your own. It is used itself, with its weights and dtype.
+            `TransformerEncoder(20_000)` or your own. It is not copied and keeps its weights and dtype.
         num_classes: number of classes.
-        pooling: layer from states to `(B, h, d)` or `(B, d)`, used itself, with a `mask` `(B, n)`, True = a real token,
-            if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
+        pooling: layer from states to `(B, h, d)` or `(B, d)`, not copied. It gets a `mask` `(B, n)`, True = a real
+            token, if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
         mlp_dim: width of the hidden layer.
         dropout, seed: rate of the dropouts around the hidden layer; their seeds are `seed + 1` and `seed + 2`.
         kernel_regularizer: of the hidden layer and of the classes.
@@ -151,7 +151,7 @@ class SentenceClassifier(_Classifier):
 class SentencePairClassifier(_Classifier):
     """Classifier of pairs of sentences, such as for entailment.
 
-    One encoder and one pooling make a matrix of each sentence. The rows of each head are projected, by one kernel
+    One encoder and one pooling turn each sentence into a matrix. The rows of each head are projected, by one kernel
     `(h, d, factor_dim)` for each side, and their product is classified as in `SentenceClassifier`.
 
     Source: Lin et al. 2017, "A structured self-attentive sentence embedding", section 4.3 and the gated encoder of its

@@ -30,7 +30,7 @@ class EncoderDecoder(Model):
         embedding_deviation: of new embeddings.
         embedding_scale, output_scale: factors of embeddings, and of the input of the output layer, or `None`.
         output_dropout: True for dropout of the output of each stack.
-        padding_begins: if True, the first token of a target counts, though its id is that of padding.
+        padding_begins: True if the first token of a target counts although it has the id of padding.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class EncoderDecoder(Model):
         """Makes the kernels of decoding from the weights, see `Attention.decoding_kernels`.
 
         Returns:
-            Dictionary of `"blocks"`, a list of those of the decoder blocks, and `"output"`, of the output layer.
+            Dictionary of `"blocks"`, a list with the kernels of each decoder block, and `"output"`, the output layer's.
         """
         made = {"blocks": self.decoder_stack.decoding_kernels()}
         if self.tie_output and self.target_embedding.quantization_mode is None:
@@ -234,13 +234,13 @@ class EncoderDecoder(Model):
     def init_cache(
         self, source: Tensor, max_length: int, copies: int = 1, kernels: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Returns the state of translating `source`, for `decode_step`.
+        """Returns the initial state for `decode_step`, to translate `source`.
 
         Args:
             source: token ids `(B, n)`, 0 = padding.
             max_length: number of tokens of all steps together.
             copies: number of consecutive translations of each source, which is encoded once.
-            kernels: of `decoding_kernels`. Default `None`: the layers' own.
+            kernels: from `decoding_kernels`. Default `None`: the layers' own.
 
         Returns:
             Dictionary of `"blocks"`, the decoder blocks' caches, and `"source_mask"` `(B * copies, n)`.
@@ -271,7 +271,7 @@ class EncoderDecoder(Model):
             positions: positions of the tokens in the sentence, `(n,)`. Default to their rows.
             attention_mask: boolean `(B, n, max_length)`: the rows each token may attend to. Defaults to its own and all
                 before.
-            kernels: of `decoding_kernels`. Default `None`: the layers' own.
+            kernels: from `decoding_kernels`. Default `None`: the layers' own.
 
         Returns:
             `(logits (B, n, vocabulary), cache)`.
@@ -303,7 +303,7 @@ class EncoderDecoder(Model):
 
         Args:
             cache: from `init_cache` or `decode_step`.
-            max_length: number of rows, an integer, no fewer than there are.
+            max_length: new number of rows, an integer, at least the present one.
         """
         return {**cache, "blocks": self.decoder_stack.grow_cache(cache["blocks"], max_length)}
 

@@ -59,10 +59,10 @@ class T5(EncoderDecoder):
         tie_output: True for the transposed embedding as output layer; 1.1 has its own.
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
-        dropout, seed: of all dropouts, also those of attention weights.
-        suppress, force_end, recompute: as of `Transformer`.
+        dropout, seed: of all dropouts, including those of attention weights.
+        suppress, force_end, recompute: as in `Transformer`.
 
-    Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Search by
+    Call arguments, results and errors: as in `Transformer`. A target begins with id 0. Search with
     `Searcher(model, start_id=0, end_id=1)`.
 
     >>> model = T5(100, 16, 32, num_layers=2, num_heads=4, key_dim=6, attention="evolving")
@@ -143,7 +143,7 @@ class T5(EncoderDecoder):
 
         Args:
             size: one of `keras_headattn.models.T5_SIZES`: "t5_small" to "t5_11b", or "t5_v1_1_small" to "t5_v1_1_xxl".
-            **kwargs: as for `T5`, in place of the size's.
+            **kwargs: arguments of `T5`, which override the size's.
 
         >>> model = T5.from_size("t5_v1_1_small", num_layers=2)
         >>> model.hidden_dim, model.num_layers, model.gated

@@ -17,7 +17,7 @@ from keras_headattn.positions import Positions, SinusoidalPositions
 class Transformer(EncoderDecoder):
     """Encoder-decoder Transformer with any attention layer of this library.
 
-    Token id 0 is padding. Outputs are logits, in float32 under mixed precision too.
+    Token id 0 is padding. Outputs are logits, in float32 even under mixed precision.
 
     Source: Vaswani et al. 2017, "Attention is all you need".
 
@@ -43,11 +43,11 @@ class Transformer(EncoderDecoder):
             `"sinusoidal"`: `SinusoidalPositions()`. `None` for none.
         relative_positions: one of `keras_headattn.positions` to copy, such as `BucketPositions()`: the self-attentions
             of the encoder share one, and those of the decoder another.
-        tie_output, output_bias: True for the transposed target embedding as output layer, and for a bias of it.
+        tie_output, output_bias: True for the transposed target embedding as output layer, and for its bias.
         suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`.
         force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
-        recompute: True to keep only the inputs of each block for the backward pass, which computes the rest again: less
-            memory, and a third more time.
+        recompute: True to keep only each block's inputs for the backward pass and compute the rest again: less memory,
+            but a third more time.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
@@ -136,8 +136,8 @@ class Transformer(EncoderDecoder):
 
         Args:
             size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "lite", "interacting".
-            num_heads: in place of the size's. Must divide the width.
-            *args, **kwargs: as for `Transformer`, in place of the size's.
+            num_heads: overrides the size's; must divide the width.
+            *args, **kwargs: arguments of `Transformer`, which override the size's.
 
         >>> model = Transformer.from_size("tiny", 100, attention="real_former", num_heads=8)
         >>> model.hidden_dim, model.num_layers

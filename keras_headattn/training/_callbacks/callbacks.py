@@ -1,4 +1,4 @@
-"""Callbacks that end training or add to its logs; the latter come before those that read them (`EarlyStopping`)."""
+"""Callbacks that end training or add to its logs; put the latter before those that read logs (`EarlyStopping`)."""
 
 import time
 import types
@@ -53,7 +53,8 @@ class Throughput(keras.callbacks.Callback):
 class TimeLimit(keras.callbacks.Callback):
     """Callback that ends training if another epoch, as long as the mean so far, would pass a time limit.
 
-    At least one epoch is trained. Put it after `Resume`, not in its `callbacks`: each `fit` then has the whole time.
+    At least one epoch is trained. Put it after `Resume`, not in its `callbacks`, so that each `fit` gets the whole
+    time.
 
     Args:
         seconds: number, from the start of `fit`.
@@ -147,14 +148,14 @@ class Compilations(keras.callbacks.Callback):
 
 
 class Utilization(keras.callbacks.Callback):
-    """Callback that logs `flops_utilization`, needed operations as a fraction of the devices' peak.
+    """Callback that logs `flops_utilization`, the model's operations as a fraction of the devices' peak.
 
     Padding and recomputed operations are not counted. Put it after `Throughput`.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, "model FLOPs utilization".
 
     Args:
-        flops_per_token: operations of forward and backward pass for a target token, about 6 a weight.
+        flops_per_token: operations of forward and backward pass for a target token, about 6 per weight.
         peak_flops: number, peak operations per second of all devices together.
 
     >>> utilization = Utilization(flops_per_token=6 * 60e6, peak_flops=3e14)

@@ -18,8 +18,9 @@ class ClusterReport(keras.callbacks.Callback):
     """Callback that logs the losses of `DisentangledMaskAttention` and its effective number of clusters.
 
     The losses `shared_information`, `kept_information`, `divergence` and `diversity` are unweighted means over layers
-    and about the last 100 steps. `clusters` is the exponential of the mutual information of token and cluster, from 1
-    (no separation) to `num_clusters` (certain and balanced), averaged over mixtures; `least_clusters` is the minimum.
+    and over about the last 100 steps. `clusters` is the exponential of the mutual information of token and cluster,
+    from 1 (no separation) to `num_clusters` (certain and balanced), averaged over mixtures; `least_clusters` is the
+    minimum.
 
     A warning names mixtures that have collapsed: fewer than 1.05 clusters, or over 95% of the tokens in one.
 
@@ -35,7 +36,7 @@ class ClusterReport(keras.callbacks.Callback):
     def _layers(self):
         layers = [layer for layer in flatten_layers(self.model) if isinstance(layer, DisentangledMaskAttention)]
         if not layers:
-            raise ValueError(f"There is no DisentangledMaskAttention in the model. Received: model={self.model}")
+            raise ValueError(f"The model must have a DisentangledMaskAttention. Received: model={self.model}")
         return layers
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -11,7 +11,7 @@ class GradientNorm(keras.callbacks.Callback):
 
     It is the norm of the whole gradient, summed over replicas, without loss scale and before clipping; with
     `gradient_accumulation_steps`, that of each step. Infinite norms are left out. If the model overrides `train_step`,
-    gradients are seen on several replicas only.
+    gradients are seen only on several replicas.
 
     Raises:
         ValueError: in `fit`, if the model is not a `training.Model`.

@@ -53,7 +53,7 @@ class HeadDistances(keras.callbacks.Callback):
         kernels = select_heads(model.trainable_variables, **self._selection)
         kernels = [kernel for kernel in kernels if kernel.variable.shape[kernel.axis] > 1]
         if not kernels:
-            raise ValueError(f"The model must have layers of several heads. Received: selection={self._selection}")
+            raise ValueError(f"The model must have layers with several heads. Received: selection={self._selection}")
         return kernels
 
 

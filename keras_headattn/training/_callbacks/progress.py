@@ -14,9 +14,9 @@ from headattn_io.terminal import duration, shows_bar
 class Progress(keras.callbacks.ProgbarLogger):
     """Callback that shows progress and the time left: Keras's bar on a terminal, a plain line for each epoch in a log.
 
-    It replaces Keras's own report and comes last in `fit(callbacks=[...])`. `fit(verbose=...)` selects 1 the bar, 2 the
-    lines, 0 nothing, `"auto"` (the default) the bar on a terminal or in a notebook, unless `NO_COLOR` is set or `TERM`
-    is `dumb`. A line is `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
+    It replaces Keras's own report and comes last in `fit(callbacks=[...])`. `fit(verbose=...)` chooses: 1 for the bar,
+    2 for lines, 0 for nothing, and `"auto"` (the default) for the bar on a terminal or in a notebook, unless `NO_COLOR`
+    is set or `TERM` is `dumb`. A line is `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
 
     Args:
         leave_out: names in the logs that are not shown. Default `("compilations", "training_seconds")`.

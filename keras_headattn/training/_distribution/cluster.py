@@ -13,7 +13,7 @@ _JOBS = ("chief", "worker")
 def cluster_from_environment(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Reads the addresses of all workers and this process's place among them from environment variables.
 
-    The first that is set counts: `TF_CONFIG` (Kubernetes' training operator, SageMaker's
+    The first one set applies: `TF_CONFIG` (Kubernetes' training operator, SageMaker's
     `multi_worker_mirrored_strategy`), `SM_HOSTS` and `SM_CURRENT_HOST` (any SageMaker job), or Slurm's (`srun`).
 
     Args:
@@ -37,7 +37,7 @@ def cluster_from_environment(environment: Mapping[str, str] | None = None) -> di
     if environment.get("SLURM_STEP_NODELIST"):
         return _from_slurm(environment)
     raise ValueError(
-        "Nothing says which workers there are. Set TF_CONFIG, or start the processes by srun, Kubernetes' training "
+        "The environment names no workers. Set TF_CONFIG, or start the processes with srun, Kubernetes' training "
         "operator or SageMaker. Received: none of TF_CONFIG, SM_HOSTS and SLURM_STEP_NODELIST"
     )
 

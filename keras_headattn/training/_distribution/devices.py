@@ -24,7 +24,7 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
 
     Raises:
         ValueError: if there are too few GPUs, the CPU is already set up otherwise, or the environment names no workers.
-        SystemExit: with code 138, if not all workers came in time.
+        SystemExit: with code 138, if not all workers join in time.
 
     >>> make_strategy(1).num_replicas_in_sync
     1
@@ -50,7 +50,7 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
 def _multi_worker(replicas, timeout):
     if replicas is not None:
         raise ValueError(
-            "`replicas` must be None, as each worker takes all GPUs it sees; CUDA_VISIBLE_DEVICES hides some. "
+            "`replicas` must be None, as each worker uses all GPUs it sees; hide some with CUDA_VISIBLE_DEVICES. "
             f'Received: replicas={replicas} with kind="multi_worker"'
         )
     cluster = cluster_from_environment()

@@ -44,12 +44,12 @@ class Model(keras.Model):
 
     If one of several workers is lost, `fit`, `evaluate` and `predict` end the others with exit code 138.
 
-    The replicas' mean losses are averaged by their rows. A loss that divides by tokens (with a mask, or
+    The replicas' mean losses are averaged, weighted by their rows. A loss that divides by tokens (with a mask, or
     `reduction="mean_with_sample_weight"`) divides by its replica's; `reduction="sum"` sums over all rows.
 
-    A class that overrides `train_step` or `test_step` runs its own, on several replicas without XLA and with only the
-    gradients as above; `compute_loss` and `compute_metrics` may be overridden freely. On several replicas random layers
-    need a `keras.random.SeedGenerator`.
+    If a class overrides `train_step` or `test_step`, its own step runs, on several replicas without XLA and with only
+    the gradients handled as above; `compute_loss` and `compute_metrics` may be overridden freely. On several replicas
+    random layers need a `keras.random.SeedGenerator`.
 
     >>> from keras_headattn.training import Model, default_jit, make_strategy
     >>> strategy = make_strategy()

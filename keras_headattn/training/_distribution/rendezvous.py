@@ -13,7 +13,7 @@ _MOST_CONNECTIONS = 256
 
 
 def wait_for_all(addresses, index, timeout):
-    """Returns when all workers have called it, or raises a `TimeoutError`. They report to the first of `addresses`.
+    """Waits until all workers have called it, or raises a `TimeoutError`. They report to the first of `addresses`.
 
     TensorFlow's own wait has no deadline and ignores SIGTERM.
     """
@@ -33,7 +33,7 @@ def _welcome(addresses, deadline):
             ready = select.select([listener, *said], [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready or time.monotonic() > deadline:
                 missing = [address for number, address in enumerate(addresses[1:], 1) if number not in came]
-                raise TimeoutError(f"no word from {', '.join(missing)}")
+                raise TimeoutError(f"no answer from {', '.join(missing)}")
             for connection in ready:
                 if connection is listener:
                     _accept(listener, said, stack)

@@ -99,7 +99,7 @@ def gather(values: Sequence[float], strategy: tf.distribute.Strategy) -> np.ndar
     """Returns the numbers of all workers, float64 `(num_workers, n)`. All must call it at the same point.
 
     Args:
-        values: n numbers, as many in each worker.
+        values: n numbers, the same n in each worker.
         strategy: `tf.distribute.Strategy`.
 
     >>> bool(gather([False], tf.distribute.get_strategy()).any())
@@ -119,7 +119,7 @@ def _gatherer(strategy):
 
 
 def leave_together(strategy: tf.distribute.Strategy) -> None:
-    """Returns when all workers have called it. Call it last: a worker that ends earlier counts as lost.
+    """Waits until all workers have called it. Call it last: a worker that ends earlier counts as lost.
 
     Args:
         strategy: `tf.distribute.Strategy`.

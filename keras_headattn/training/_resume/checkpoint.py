@@ -51,7 +51,7 @@ def _check_sizes(file):
                 shape, _, dtype = read(part)
                 size = part.tell() + math.prod(shape) * dtype.itemsize
             if info.compress_type != zipfile.ZIP_STORED or size != info.file_size:
-                raise ValueError(f"{info.filename} has {info.file_size} bytes in place of {size}")
+                raise ValueError(f"{info.filename} has {info.file_size} bytes instead of {size}")
     file.seek(0)
 
 

@@ -15,8 +15,8 @@ _END = f"-batch-{0:08d}"  # suffix of checkpoints at the end of an epoch
 class CheckpointFolder:
     """Folder of a run's checkpoints, one file each; workers other than the first have subfolders `worker-1` and so on.
 
-    `run` must equal that of a checkpoint, `place` only that of one within an epoch: from the end of an epoch all
-    workers can continue from the first one's. The `keep` newest are kept, and the last one of the end of an epoch.
+    A checkpoint must have the same `run`, and within an epoch the same `place`: from the end of an epoch, all workers
+    can continue from the first worker's. The `keep` newest are kept, and the last one from the end of an epoch.
     """
 
     def __init__(self, folder, keep, run, place, strategy):
@@ -51,7 +51,7 @@ class CheckpointFolder:
                 return checkpoint
             if last < (0, 0):
                 raise ValueError(
-                    f"Some workers find no checkpoint in {self._shared}, and some do. All must see the same folder. "
+                    f"Only some workers find a checkpoint in {self._shared}. All must see the same folder. "
                     f"Received: epoch and batch of each worker {[[int(number) for number in step] for step in steps]}"
                 )
 
@@ -63,7 +63,7 @@ class CheckpointFolder:
             try:
                 state, arrays = read_checkpoint(path)
                 if not isinstance(state, dict) or not {"run", "place", "epoch", "batch"} <= state.keys():
-                    raise DamagedCheckpoint(f"{path} is damaged (its state is of something else)")
+                    raise DamagedCheckpoint(f"{path} is damaged (its state is not that of a run)")
             except DamagedCheckpoint as error:
                 warnings.warn(f"{error}. The checkpoint before it is used.", stacklevel=2)
                 continue
@@ -82,7 +82,7 @@ class CheckpointFolder:
         if paths:
             names = ", ".join(sorted(path.name for path in paths))
             raise ValueError(
-                f"No checkpoint in {self._folder} can be used. Delete them to begin anew. Received: {names}"
+                f"No checkpoint in {self._folder} can be used. Delete them to start over. Received: {names}"
             )
         return None
 

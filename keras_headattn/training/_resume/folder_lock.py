@@ -22,7 +22,7 @@ def lock_folder(folder):
     except BlockingIOError:
         os.close(descriptor)
         raise ValueError(
-            f"Another process trains with the checkpoints in this folder: wait for it, or choose another. "
+            f"Another process is using the checkpoints in this folder: wait for it, or choose another folder. "
             f"Received: {folder}"
         ) from None
     except OSError:

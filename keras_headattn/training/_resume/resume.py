@@ -37,8 +37,9 @@ class Resume(keras.callbacks.CallbackList):
         folder: str or path of the checkpoints; empty for a new run, and used by one process at a time.
         data: argument of `fit` whose order changes: `data.epoch` is set before each epoch. Default `None`.
         callbacks: Keras callbacks whose state is saved too, such as `EarlyStopping`; do not give them to `fit` as well.
-            State is their attributes that are numbers, texts, arrays, and lists and dictionaries of these. Attributes
-            named like a constructor argument are saved only if they change in training, and never for Keras's own.
+            Their state is all attributes that are numbers, texts, arrays, or lists and dictionaries of these.
+            Attributes named like a constructor argument are saved only if they change in training, and never for
+            Keras's own callbacks.
         every: int, steps between checkpoints, besides the end of each epoch. Default `None`: only there.
         keep: int, checkpoints to keep. If the newest is damaged, the one before is used. Default 2.
 
