@@ -912,8 +912,8 @@ class Attention(SavedNames):
         The kernels have two axes, and those of the same input are concatenated, so that a step takes few products.
 
         Returns:
-            Dictionary of `"query"`, applied to the query; `"memory"`, applied to the keys, if the `role` is `"cross"`;
-            and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for quantised weights.
+            Dictionary of `"query"`, applied to the query; `"memory"`, applied to keys and values, if the `role` is
+            `"cross"`; and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for quantised weights.
         """
         self._check_built("decoding_kernels")
         return make_kernels(self)

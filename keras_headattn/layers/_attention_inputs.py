@@ -115,7 +115,7 @@ def check_bias(bias):
         return
     if is_mask:
         raise ValueError(
-            "`bias` must not be a mask, which layers that mix heads would not respect: use `attention_mask=bias == 0`. "
+            "`bias` must not be a mask, as mixed heads would undo it: use `attention_mask=bias == 0`. "
             f"Received: bias with {least}"
         )
 

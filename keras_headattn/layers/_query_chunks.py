@@ -13,8 +13,8 @@ from keras_headattn.ops._dense import is_one
 
 AUTO_BYTES = 2**28  # of a map, above which "auto" makes chunks
 AUTO_SIZE = 256
-SEGMENTS = 8  # of a causal map, each with the keys up to its end; fewer waste computation, more take longer to compile
-COPIES = 9  # of the keys at most, if each chunk gets its window's
+SEGMENTS = 8  # groups of chunks of a causal map, each reads the keys up to its end; more skip more and compile longer
+COPIES = 9  # most copies of a key: each chunk gets one of the keys in its window
 NOWHERE = -(2**30)  # position of padding, outside every window
 PRIME = 104729  # difference between the seeds of two chunks
 

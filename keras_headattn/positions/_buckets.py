@@ -25,7 +25,8 @@ class BucketPositions(Positions):
 
     Args:
         num_buckets: number of buckets, at least 2; in both directions even and at least 4.
-        max_distance: distance up to which the ranges grow, greater than the number of buckets of one distance.
+        max_distance: distance from which all keys share the last bucket, greater than the number of buckets for
+            single distances.
         bidirectional: True for separate buckets of keys after their query.
         embeddings_initializer: of the table `(num_buckets, h)`. Defaults to a normal distribution of deviation
             `(h * d) ** -0.5`, where `h * d` is the width of the model in T5.
