@@ -913,8 +913,8 @@ class Attention(SavedNames):
 
         Returns:
             Dictionary of `"query"`, applied to the query; `"memory"`, applied to keys and values, if the `role` is
-            `"cross"`; and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for quantised
-            weights.
+            `"cross"`; and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for
+            quantised weights.
         """
         self._check_built("decoding_kernels")
         return make_kernels(self)
