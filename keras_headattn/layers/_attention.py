@@ -414,7 +414,7 @@ class Attention(SavedNames):
         masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
         key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
         if self.sliding_window is not None:
-            masks.rules.append((self._are_near, positions[None], key_positions[None]))
+            masks.rules.append((self._are_near, positions, key_positions))
             masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
         needs_weights = inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing()
         chunk_size = None if needs_weights else rows_at_once(self, *sizes)

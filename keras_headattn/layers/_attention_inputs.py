@@ -140,7 +140,7 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
     offset = 0 if first_row is None else first_row
     columns = ops.arange(sizes[2], dtype="int32")
     if use_causal_mask:
-        rules.append((ops.greater_equal, ops.arange(sizes[1], dtype="int32")[None] + offset, columns[None]))
+        rules.append((ops.greater_equal, ops.arange(sizes[1], dtype="int32") + offset, columns))
     elif first_row is not None and masks["attention_mask"] is None:
         found.append(ops.less(columns, offset + sizes[1])[None, None, None])
     return CallMask(found, rules, use_causal_mask and first_row is None)
@@ -151,7 +151,7 @@ class CallMask:
     """Masks of a call, combined into one on demand, for some rows or for all.
 
     `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of one integer for each query,
-    `(B or 1, n)`, and for each key, `(B or 1, m)`, that is True where a query may attend.
+    `(n,)` or `(B, n)`, and for each key, `(m,)` or `(B, m)`, that is True where a query may attend.
     """
 
     tensors: list
@@ -161,8 +161,13 @@ class CallMask:
 
     def combined(self):
         """Returns one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
-        ruled = [rule(queries[:, None, :, None], keys[:, None, None, :]) for rule, queries, keys in self.rules]
-        return combine_masks(*self.tensors, *ruled)
+        return combine_masks(*self.tensors, *(_ruled(*rule) for rule in self.rules))
+
+
+def _ruled(rule, queries, keys):
+    if len(queries.shape) == 1:  # the same for all items of the batch, in few operations
+        return rule(queries[:, None], keys)[None, None]
+    return rule(queries[:, None, :, None], keys[:, None, None, :])
 
 
 def _check_integers(name, tensor):

@@ -117,7 +117,10 @@ def _parts(query, entry, state):
         parts["bias"] = _of_map(state.bias)
     parts |= {f"mask/{i}": _of_map(x) for i, x in enumerate(state.masks.tensors)}
     for i, (_, of_queries, of_keys) in enumerate(state.masks.rules):
-        parts |= {f"queries/{i}": _Part(of_queries, 1), f"keys/{i}": _Part(of_keys, None, 1, NOWHERE)}
+        parts |= {
+            f"queries/{i}": _Part(of_queries, len(of_queries.shape) - 1),
+            f"keys/{i}": _Part(of_keys, None, len(of_keys.shape) - 1, NOWHERE),
+        }
     parts |= {f"entry/{name}": _Part(x, None, 0 if name == "positions" else 2) for name, x in entry.items()}
     return parts | {f"rows/{name}": _Part(x, 2) for name, x in state.rows.items()}
 

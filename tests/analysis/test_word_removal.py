@@ -129,7 +129,7 @@ def test_removed_words():
         (lambda: lime(Linear(), ["a film"], num_features=0), "num_features=0"),
         (lambda: leave_one_out(lambda texts: np.zeros(3), ["a"]), r"`predict` must return .* Received: shape \(3,\)"),
         (lambda: remove_words(Linear(), ["a film", "a"], [[1, 2], [1, 2]]), "text 1 has 1 words, 2 scores"),
-        (lambda: remove_words(Linear(), [], []), "at least one text"),
+        (lambda: remove_words(Linear(), [], []), "at least one. Received: scores of 0 texts for 0"),
         (lambda: fit_lime([[True]], [1, 2]), r"Received: \(1, 1\) and \(2,\)"),
     ],
 )

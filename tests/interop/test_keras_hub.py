@@ -101,7 +101,7 @@ def test_the_tokenizer_of_a_t5(tmp_path):
         part.save_to_preset(str(tmp_path / "preset"))
     assert list(tokenizer_of(tmp_path / "preset").encode(["a cat"])[0][:-1]) == list(map(int, theirs("a cat")))
     (tmp_path / "preset" / "assets" / "tokenizer" / "vocabulary.spm").unlink()
-    with pytest.raises(FileNotFoundError, match="lacks vocabulary.spm"):
+    with pytest.raises(FileNotFoundError, match="lacks the tokenizer.s vocabulary.spm"):
         tokenizer_of(tmp_path / "preset")
 
 

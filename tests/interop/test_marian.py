@@ -140,7 +140,7 @@ def test_a_vocabulary_of_another_size(tmp_path):
         tokenizer_of(folder)
     (folder / "source.spm").unlink()
     (folder / "vocab.json").write_text(json.dumps(ids))
-    with pytest.raises(FileNotFoundError, match=r"lacks source.spm"):
+    with pytest.raises(FileNotFoundError, match="lacks the tokenizer.s source.spm"):
         tokenizer_of(folder)
 
 

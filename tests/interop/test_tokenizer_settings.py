@@ -207,7 +207,7 @@ def test_t5(pieces, tmp_path):
 @pytest.mark.parametrize("kind, name", [("t5", "spiece.model"), ("xlm-roberta", "sentencepiece.bpe.model")])
 def test_damaged_models(kind, name, tmp_path):
     write(tmp_path, kind)
-    with pytest.raises(FileNotFoundError, match=f"lacks {name}"):
+    with pytest.raises(FileNotFoundError, match=f"lacks the tokenizer's {name}"):
         tokenizer_of(tmp_path)
     (tmp_path / name).write_bytes(b"junk")
     with pytest.raises(ValueError, match=f"{name} must be a SentencePiece model. Received: 4 bytes"):

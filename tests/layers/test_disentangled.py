@@ -239,9 +239,8 @@ def test_a_key_alone_in_its_cluster_has_all_the_weight_in_sixteen_bits():
     layer = build(make(dtype="mixed_float16", alpha=1.0), self_input())
     logits = np.array([[[[0.0, 20.0]]]], "float16")
     posteriors = np.array([[[[1.0, 0.0]]]], "float32"), np.array([[[[1.0, 0.0], [0.0, 1.0]]]], "float32")
-    same = posteriors[0] @ posteriors[1].swapaxes(-1, -2)
-    layer.steps.assign(1e9)
-    found = layer._weigh_in_clusters(logits, same, {}, layers.State())
+    state = layers.State(rows={"posteriors": posteriors[0], "gamma": np.ones((1, 1, 1, 1), "float32")})
+    found = layer.weigh(logits, {"posteriors": posteriors[1]}, state)
     np.testing.assert_allclose(array(found), [[[[1.0, 0.0]]]], atol=1e-3)
 
 

@@ -291,5 +291,5 @@ def test_more_refused():
         Bert(VOCABULARY, 12, 10, 1, 3, max_length=9, embeddings=Bert(VOCABULARY, 12, 10, 1, 3))
     inputs = given_masks(make())
     del inputs["masked_ids"]
-    with pytest.raises(ValueError, match="Masks are masked_ids, .* Received: .*mask_weights.* alone"):
+    with pytest.raises(ValueError, match="`inputs` must have all of masked_ids, .* Received: .*mask_weights"):
         make()(inputs)

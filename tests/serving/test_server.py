@@ -427,7 +427,7 @@ def test_pipes_are_not_waited_for(folders, tmp_path, caplog, name):
     model = ServedModel("numbers", tmp_path, 1, {}, 64)
     model.poll()
     assert list(model.loaded) == [1] and list(model._damaged) == [2]
-    assert f"files and folders alone. Received: {pipe.name}" in caplog.text
+    assert f"only files and folders. Received: {pipe.name}" in caplog.text
 
 
 def test_warm_up_requests_are_run_before_others(folders, tmp_path):
@@ -491,7 +491,7 @@ def test_arguments(folders, tmp_path):
             "`read_seconds` must be a finite number, above 0. Received: read_seconds=0",
         ),
         (dict(models={"x": tmp_path}, rate="9"), "`rate` must be a finite number, above 0. Received: rate='9'"),
-        (dict(models={"x": tmp_path}, origins=["example.com"]), "such as http://localhost:8501"),
+        (dict(models={"x": tmp_path}, origins=["example.com"]), "must be like http://localhost:8501"),
     ]:
         with pytest.raises(ValueError, match=message):
             Server(**arguments)
