@@ -9,13 +9,13 @@ import textwrap
 
 from docutils import nodes
 
-import keras_headattn
-
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))  # `recipes` are not installed
 
 from recipes.engine.quiet import quiet_tensorflow  # noqa: E402
 
 quiet_tensorflow()
+
+import keras_headattn  # noqa: E402
 
 # The sidebar, in the order of a reader: titles of groups, and their pages.
 GROUPS = {
