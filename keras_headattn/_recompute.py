@@ -45,12 +45,7 @@ def _gradients(tf, function, sliced, shared, upstream):
     rows, sums = ([x for x in tensors if x.dtype.is_floating] for tensors in (sliced, shared))
 
     def add(i, arrays, totals):
-        slices = [x[i] for x in sliced]
-        watched = [x for x in (*slices, *shared) if x.dtype.is_floating]
-        with tf.GradientTape() as tape:
-            tape.watch(watched)
-            output = function(*slices, *shared)
-        found = tape.gradient(output, watched, upstream[i], unconnected_gradients="zero")
+        found = _float_gradients(tf, function, [*(x[i] for x in sliced), *shared], [upstream[i]])
         of_slices, of_shared = found[: len(rows)], found[len(rows) :]
         arrays = [array.write(i, x) for array, x in zip(arrays, of_slices, strict=True)]
         return i + 1, arrays, [total + x for total, x in zip(totals, of_shared, strict=True)]
@@ -61,6 +56,17 @@ def _gradients(tf, function, sliced, shared, upstream):
     )
     found = iter([*(array.stack() for array in arrays), *totals])
     return [next(found) if x.dtype.is_floating else None for x in (*sliced, *shared)]
+
+
+def _float_gradients(tf, function, tensors, upstream):
+    """Returns the gradients of those of `tensors` that are floats, from those of the outputs of `function`."""
+    watched = [x for x in tensors if x.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(watched)
+        outputs = tf.nest.flatten(function(*tensors))
+    pairs = [(y, dy) for y, dy in zip(outputs, upstream, strict=True) if y.dtype.is_floating]
+    outputs, upstream = map(list, zip(*pairs, strict=True))
+    return tape.gradient(outputs, watched, upstream, unconnected_gradients="zero")
 
 
 def recompute(layer, function, inputs):
@@ -115,13 +121,7 @@ def _recompute_in_tensorflow(function):
             # With the same inputs, XLA and Grappler would reuse the first results.
             nothing = 0 * tf.cast(tf.reduce_sum(tf.reshape(upstream[0], [-1])[:1]), "float32")
             again = [x + tf.cast(nothing, x.dtype) if x.dtype.is_floating else x for x in tensors]
-            watched = [x for x in again if x.dtype.is_floating]
-            with tf.GradientTape() as tape:
-                tape.watch(watched)
-                outputs = function(*again)
-            pairs = [(y, dy) for y, dy in zip(outputs, upstream, strict=True) if y.dtype.is_floating]
-            outputs, upstream = map(list, zip(*pairs, strict=True))
-            found = iter(tape.gradient(outputs, watched, upstream, unconnected_gradients="zero"))
+            found = iter(_float_gradients(tf, function, again, upstream))
             return [next(found) if x.dtype.is_floating else None for x in tensors]
 
         return function(*tensors), gradient

@@ -1,6 +1,7 @@
 """The stages of attention, shared by every layer of this library."""
 
 import dataclasses
+import functools
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from keras_headattn._validation import (
 )
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import (
+    CallMask,
     as_floats,
     call_mask,
     check_bias,
@@ -36,7 +38,7 @@ from keras_headattn.layers._head_regularization import as_head_regularizer, head
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.layers._query_chunks import FixedSeed, as_chunk_size, attend_in_chunks, rows_at_once
 from keras_headattn.layers._saved_names import SavedNames
-from keras_headattn.ops import attend, combine_masks, masked_softmax, sliding_window_mask
+from keras_headattn.ops import attend, masked_softmax, sliding_window_mask
 from keras_headattn.ops._attention import head_product, key_product
 from keras_headattn.ops._dense import rms_normalize
 from keras_headattn.positions import Positions
@@ -413,9 +415,8 @@ class Attention(SavedNames):
         first_row = offset if writes else None
         masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
         key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
-        if self.sliding_window is not None:
-            masks.rules.append((self._are_near, positions, key_positions))
-            masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
+        masks.rules += self._window_rules(positions, key_positions)
+        masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
         needs_weights = inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing()
         chunk_size = None if needs_weights else rows_at_once(self, *sizes)
         drops = chunk_size is not None and self.dropout and inputs.training
@@ -657,14 +658,11 @@ class Attention(SavedNames):
     def _gate(self, heads, state):
         return heads * self.project("gate", state.query, state) if self.use_gate else heads
 
-    def _are_near(self, positions, key_positions):
-        return ops.less(ops.abs(positions - key_positions), self.sliding_window)
-
-    def _in_window(self, mask, positions, key_positions):
-        """Restricts the mask to the sliding window."""
+    def _window_rules(self, positions, key_positions):
+        """Returns the rule of the sliding window for a `CallMask`, if there is one."""
         if self.sliding_window is None:
-            return mask
-        return combine_masks(mask, sliding_window_mask(positions, key_positions, self.sliding_window)[:, None])
+            return []
+        return [(functools.partial(sliding_window_mask, window=self.sliding_window), positions, key_positions)]
 
     # Building
 
@@ -895,7 +893,7 @@ class Attention(SavedNames):
             mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, :, None]  # (B, h, 1, m)
         state = State(
             query=query[:, None],
-            mask=self._in_window(mask, positions, key_positions),
+            mask=CallMask([mask], self._window_rules(positions, key_positions)).combined(),
             query_positions=positions,
             key_positions=key_positions,
             cache=cache,

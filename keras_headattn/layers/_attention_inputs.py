@@ -136,11 +136,11 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
     found = [folded[name] for name in ("attention_mask",) if name in folded]
     found += [folded[name][:, None, :, None] for name in ("query_mask",) if name in folded]
     found += [folded[name][:, None, None, :] for name in ("value_mask", "key_mask") if name in folded]
-    rules = [] if segment_ids is None else [(ops.equal, segment_ids, segment_ids)]
+    rules = [] if segment_ids is None else [(_same_segment, segment_ids, segment_ids)]
     offset = 0 if first_row is None else first_row
     columns = ops.arange(sizes[2], dtype="int32")
     if use_causal_mask:
-        rules.append((ops.greater_equal, ops.arange(sizes[1], dtype="int32") + offset, columns))
+        rules.append((_not_later, ops.arange(sizes[1], dtype="int32") + offset, columns))
     elif first_row is not None and masks["attention_mask"] is None:
         found.append(ops.less(columns, offset + sizes[1])[None, None, None])
     return CallMask(found, rules, use_causal_mask and first_row is None)
@@ -150,8 +150,8 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
 class CallMask:
     """Masks of a call, combined into one on demand, for some rows or for all.
 
-    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of one integer for each query,
-    `(n,)` or `(B, n)`, and for each key, `(m,)` or `(B, m)`, that is True where a query may attend.
+    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule makes a mask `(B or 1, n, m)` from integers of the
+    queries, `(n,)` or `(B, n)`, and of the keys, `(m,)` or `(B, m)`.
     """
 
     tensors: list
@@ -161,13 +161,15 @@ class CallMask:
 
     def combined(self):
         """Returns one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
-        return combine_masks(*self.tensors, *(_ruled(*rule) for rule in self.rules))
+        return combine_masks(*self.tensors, *(rule(queries, keys)[:, None] for rule, queries, keys in self.rules))
 
 
-def _ruled(rule, queries, keys):
-    if len(queries.shape) == 1:  # the same for all items of the batch, in few operations
-        return rule(queries[:, None], keys)[None, None]
-    return rule(queries[:, None, :, None], keys[:, None, None, :])
+def _same_segment(queries, keys):
+    return ops.equal(queries[:, :, None], keys[:, None])
+
+
+def _not_later(rows, columns):
+    return ops.less_equal(columns, rows[:, None])[None]
 
 
 def _check_integers(name, tensor):
