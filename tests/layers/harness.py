@@ -202,6 +202,21 @@ def check_close(actual, expected, tolerance=2e-6):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max()))
 
 
+def check_slopes(loss, variables, gradients, step=1e-5, **tolerance):
+    """Compares two coordinates of each gradient, an array, with differences of `loss()` in float64."""
+    rng = np.random.default_rng(9)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        start = variable.numpy()
+        for i in rng.integers(start.size, size=2):
+            shift = np.where(np.arange(start.size) == i, step, 0.0).reshape(start.shape)
+            variable.assign(start + shift)
+            above = float(loss())
+            variable.assign(start - shift)
+            slope = (above - float(loss())) / (2 * step)
+            variable.assign(start)
+            assert gradient.flat[i] == pytest.approx(slope, **tolerance), variable.name
+
+
 def random_mask(shape, seed=3):
     """Boolean, about a third False, at least one True in each row."""
     rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ from tests.layers.harness import (
     array,
     build,
     check_close,
+    check_slopes,
     cross_inputs,
     each_causal_layer,
     each_computation,
@@ -127,17 +128,7 @@ def test_gradients_against_finite_differences(case):
     for got, want in zip(again, gradients, strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(got).numpy(), want, rtol=1e-9, atol=1e-12)
 
-    step, rng = 1e-5, np.random.default_rng(9)
-    for variable, gradient in zip(variables, gradients, strict=True):
-        start = variable.numpy()
-        for i in rng.integers(start.size, size=2):
-            shift = np.where(np.arange(start.size) == i, step, 0.0).reshape(start.shape)
-            variable.assign(start + shift)
-            above = float(loss())
-            variable.assign(start - shift)
-            slope = (above - float(loss())) / (2 * step)
-            variable.assign(start)
-            assert gradient.flat[i] == pytest.approx(slope, rel=1e-6, abs=1e-8), variable.name
+    check_slopes(loss, variables, gradients, rel=1e-6, abs=1e-8)
 
 
 @each_kind
