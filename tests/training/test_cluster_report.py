@@ -61,7 +61,7 @@ def test_a_model_without_clusters_is_an_error():
     x = keras.Input((4,))
     model = keras.Model(x, keras.layers.Dense(1)(x))
     model.compile(loss="mse")
-    with pytest.raises(ValueError, match="no DisentangledMaskAttention"):
+    with pytest.raises(ValueError, match="must have a DisentangledMaskAttention. Received: model="):
         model.fit(np.ones((2, 4)), np.ones((2, 1)), verbose=0, callbacks=[ClusterReport()])
 
 
