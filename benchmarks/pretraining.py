@@ -49,7 +49,9 @@ def our_steps():
 
     @tf.function
     def draw():
-        return plain.draw_masks(inputs), sample(logits, plain.seed_generator)
+        return plain.draw_masks(inputs), sample(
+            logits, keras.random.uniform(logits.shape[:2], seed=plain.seed_generator)
+        )
 
     cases = {OURS: plain, REPULSIVE: repulsive}
     steps = {name: functools.partial(trainer.train_on_batch, inputs) for name, trainer in cases.items()}

@@ -98,6 +98,11 @@ def loss_of(model, **arguments):
     return model._compute_loss(**arguments)
 
 
+def with_added_losses(model, loss):
+    """Adds a model's losses of `add_loss` and regularizers, scaled for several replicas, as its own `compute_loss`."""
+    return sum((model._aggregate_additional_loss(added) for added in model.losses), loss)
+
+
 def loss_tracker(model):
     """Returns the metric that `fit` logs as `loss`, for the step of `training.Model`."""
     return model._loss_tracker

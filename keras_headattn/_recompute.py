@@ -7,7 +7,7 @@ from keras import ops, tree
 def map_chunks(function, sliced, shared, dtype):
     """Stacks `function(*(x[i] for x in sliced), *shared)` over i without keeping its intermediates.
 
-    The backward pass runs the function again, one slice at a time. Gradients of `shared` are summed in their dtype.
+    The backward pass runs the function again, one slice at a time. Gradients of `shared` are summed in float32 or more.
 
     Args:
         function: takes tensors and returns one; it depends on nothing else that has a gradient.
@@ -18,9 +18,19 @@ def map_chunks(function, sliced, shared, dtype):
     Returns:
         Tensor `(count, ...)`.
     """
+    number, dtypes = len(sliced), [x.dtype for x in shared]
+
+    def one(*tensors):
+        return function(*tensors[:number], *map(ops.cast, tensors[number:], dtypes))
+
+    shared = [_widened(ops.convert_to_tensor(x)) for x in shared]  # values, not variables
     if keras.backend.backend() == "tensorflow":
-        return _map_in_tensorflow(function, sliced, shared, dtype)
-    return ops.map(lambda slices: keras.remat(function)(*slices, *shared), tuple(sliced))
+        return _map_in_tensorflow(one, sliced, shared, dtype)
+    return ops.map(lambda slices: keras.remat(one)(*slices, *shared), tuple(sliced))
+
+
+def _widened(x):
+    return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16") else x
 
 
 def _map_in_tensorflow(function, sliced, shared, dtype):
@@ -36,7 +46,7 @@ def _map_in_tensorflow(function, sliced, shared, dtype):
         return output, lambda upstream: _gradients(tf, function, sliced, shared, upstream)
 
     number = len(sliced)
-    return whole(*map(tf.convert_to_tensor, (*sliced, *shared)))  # values, not variables
+    return whole(*map(tf.convert_to_tensor, (*sliced, *shared)))
 
 
 def _gradients(tf, function, sliced, shared, upstream):

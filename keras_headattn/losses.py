@@ -8,6 +8,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number
+from keras_headattn.ops._linear_crossentropy import smoothed_crossentropy
 
 __all__ = ["LabelSmoothedCrossentropy"]
 
@@ -47,44 +48,32 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        y_true, y_pred = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
-        received = f"y_true of shape {tuple(y_true.shape)} and y_pred of shape {tuple(y_pred.shape)}"
-        if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] in (None, 1):
-            y_true = ops.squeeze(y_true, axis=-1)  # as `fit` gives them for a model of one token
-        if len(y_true.shape) != len(y_pred.shape) - 1:
-            raise ValueError(
-                "`y_true` must hold integer labels, not one-hot ones: the shape of `y_pred` without its last axis. "
-                f"Received: {received}"
-            )
-        return _crossentropy(y_true, y_pred, self.label_smoothing)
+        y_true, y_pred = as_labels(y_true, y_pred), ops.cast(y_pred, "float32")
+        return smoothed_crossentropy(y_true, y_pred, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
-def _crossentropy(labels, logits, smoothing):
-    """Computes cross-entropy and its gradient from one softmax: each pass over the logits, a model's largest tensor,
-    counts.
-    """
-    size = ops.shape(logits)[-1]
-    share = smoothing / ops.cast(size, logits.dtype) if smoothing else 0.0
+class MeanOfLosses(keras.losses.Loss):
+    """Reduction of precomputed losses, scaled for Keras's sum over replicas."""
 
-    @ops.custom_gradient
-    def crossentropy(logits):
-        probabilities = ops.softmax(logits)
-        log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(probabilities, axis=-1))
-        known = ops.clip(labels, 0, size - 1)  # labels such as -100 come with weight 0
-        of_label = ops.take_along_axis(logits, known[..., None], axis=-1)[..., 0]
-        loss = log_sum - (1 - smoothing) * of_label
-        if smoothing:
-            loss = loss - smoothing * ops.mean(logits, axis=-1)
+    def __init__(self, reduction="sum_over_batch_size"):
+        super().__init__(name="mean", reduction=reduction, dtype="float32")
 
-        def gradient(*args, upstream=None):
-            upstream = (args[0] if upstream is None else upstream)[..., None]
-            is_label = ops.equal(labels[..., None], ops.arange(size, dtype="int32"))
-            smooth = (probabilities - share) * upstream
-            return ops.where(is_label, smooth - (1 - smoothing) * upstream, smooth)
+    def call(self, y_true, y_pred):
+        return y_pred
 
-        return loss, gradient
 
-    return crossentropy(logits)
+def as_labels(y_true, y_pred):
+    """Returns the labels `(B, m)` of predictions `(B, m, ...)` as integers."""
+    y_true = ops.cast(y_true, "int32")
+    received = f"y_true of shape {tuple(y_true.shape)} and y_pred of shape {tuple(y_pred.shape)}"
+    if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] in (None, 1):
+        y_true = ops.squeeze(y_true, axis=-1)  # as `fit` gives them for a model of one token
+    if len(y_true.shape) != len(y_pred.shape) - 1:
+        raise ValueError(
+            "`y_true` must hold integer labels, not one-hot ones: the shape of `y_pred` without its last axis. "
+            f"Received: {received}"
+        )
+    return y_true

@@ -50,6 +50,7 @@ NAMES = {
     "a compiled model": (
         compiled_model,
         [
+            "_aggregate_additional_loss",
             "_compute_loss",
             "_initial_epoch",
             "_loss_tracker",

@@ -48,6 +48,8 @@ def as_chunk_size(size, layer, is_possible):
 def rows_at_once(layer, batch, n, m):
     """Returns the number of queries in a chunk, `None` for the whole map. Unknown sizes are not integers."""
     size, is_known = layer.query_chunk_size, isinstance(n, int) and isinstance(m, int)
+    if n is not None and not isinstance(n, int):
+        return None  # PyTorch traces a program for ONNX, in which a loop has as many rounds as in the trace
     if size == "auto":
         items = batch if isinstance(batch, int) else 1
         size = None if is_known and 4 * items * layer.softmax_heads * n * m <= AUTO_BYTES else AUTO_SIZE
@@ -92,18 +94,16 @@ def attend_in_chunks(layer, query, entry, state):
     def chunk(*tensors):
         named = dict(zip(names, tensors, strict=False))
         named |= {name: ops.moveaxis(named[name], 0, axis) for name, axis in axes.items()}
-        named |= {name: ops.cast(named[name], x.dtype) for name, x in shared.items()}
         with keras.StatelessScope(zip(variables, tensors[len(names) :], strict=True)):
             heads, *_ = layer.attend(named["queries"], _of(named, "entry"), _chunk_state(state, named))
         return heads
 
     of_maps = [name for name, part in parts.items() if part.row_axis is not None and part.key_axis is not None]
-    values = [_widened(ops.convert_to_tensor(variable)) for variable in variables]
     outputs = []
     for first, last, keys in _segments(size, count, m, masks.is_causal and not window):
         rows = [_first(x[first:last], 4 if name in of_maps else None, keys) for name, x in sliced.items()]
-        read = [_widened(_first(x, parts[name].key_axis, keys)) for name, x in shared.items()]
-        outputs.append(map_chunks(chunk, rows, [*read, *values], entry["value"].dtype))
+        read = [_first(x, parts[name].key_axis, keys) for name, x in shared.items()]
+        outputs.append(map_chunks(chunk, rows, [*read, *variables], entry["value"].dtype))
     heads = ops.moveaxis(ops.concatenate(outputs) if len(outputs) > 1 else outputs[0], 0, 2)  # (B, h, count, size, d)
     sizes = ops.shape(heads)
     return ops.reshape(heads, (*sizes[:2], count * size, layer.value_dim))[:, :, :length]
@@ -194,11 +194,6 @@ def _segments(size, count, m, is_causal):
 
 def _first(x, axis, keys):
     return x if axis is None or keys is None else x[(slice(None),) * axis + (slice(keys),)]
-
-
-def _widened(x):
-    """Casts to at least 32 bits, in which the gradients of all chunks are then summed."""
-    return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16") else x
 
 
 def _seeds(seed, count):

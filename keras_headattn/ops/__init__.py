@@ -4,6 +4,7 @@ from keras_headattn.ops._attention import attend, masked_softmax
 from keras_headattn.ops._disentanglement import cluster_diversity, kept_information, shared_information
 from keras_headattn.ops._exchange_heads import exchange_heads
 from keras_headattn.ops._graph import graph_adjacency
+from keras_headattn.ops._linear_crossentropy import linear_crossentropy
 from keras_headattn.ops._map_convolution import convolve_maps
 from keras_headattn.ops._masks import causal_mask, combine_masks, sliding_window_mask
 from keras_headattn.ops._resize_bilinear import resize_bilinear
@@ -18,6 +19,7 @@ __all__ = [
     "exchange_heads",
     "graph_adjacency",
     "kept_information",
+    "linear_crossentropy",
     "masked_softmax",
     "resize_bilinear",
     "shared_information",

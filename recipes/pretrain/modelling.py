@@ -8,7 +8,7 @@ from keras_headattn.training import Model
 from recipes.engine.config import passing_on
 from recipes.engine.encoders import MaskedLMTrainer, attention_of
 
-OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement"}
+OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement", "loss_chunk_size"}
 OF_ELECTRA = {"generator_share", "discriminator_weight"}
 
 

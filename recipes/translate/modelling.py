@@ -4,13 +4,30 @@ import dataclasses
 
 from keras_headattn.data import source_lengths
 from keras_headattn.interop import from_pretrained, read_config
-from keras_headattn.models import Transformer
+from keras_headattn.models import ChunkedLossModel, Transformer
 from keras_headattn.positions import LearnedPositions
+from keras_headattn.training import Model
 from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention
-from recipes.translate.settings import DROPOUTS
+from recipes.translate.settings import OF_TRAINING
 
 OF_DISTANCES = ("sliding_window", "relative_positions")
+
+
+class ChunkedTrainer(ChunkedLossModel, Model):
+    """Trains a `Transformer` with its `loss_chunk_size`, on several replicas and with XLA."""
+
+    def __init__(self, transformer):
+        super().__init__(loss_chunk_size=transformer.loss_chunk_size, name="trainer")
+        transformer.build()
+        self.transformer = transformer
+        self.built = True
+
+    def call(self, inputs, training=None):
+        return self.transformer.states(inputs, training)
+
+    def output_weights(self):
+        return self.transformer.output_weights()
 
 
 def make_transformer(config, source_size, target_size):
@@ -35,7 +52,7 @@ def _make_pretrained(config):
     model, report = from_pretrained(
         config.pretrained,
         **make_attentions(config),
-        **{name: config.model_argument(name) for name in DROPOUTS},
+        **{name: config.model_argument(name) for name in OF_TRAINING},
         seed=config.seed,
         return_report=True,
     )

@@ -12,7 +12,8 @@ OF_PRETRAINED = (
 )  # fmt: skip
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
-DROPOUTS = ("dropout", "activation_dropout")  # arguments that may differ from its own
+# Arguments of a model from a checkpoint that may differ from its own.
+OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
 DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 
@@ -222,7 +223,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
     def _check_pretrained(self):
         names = ("records", "moses", "lowercase", "target_vocabulary_size")
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
-        own = (*DROPOUTS, "normalize_first", "tie_output")
+        own = (*OF_TRAINING, "normalize_first", "tie_output")
         given |= {name: value for name, value in self.model_arguments.items() if name not in own}
         if given:
             raise ValueError(

@@ -16,7 +16,7 @@ from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
-from recipes.translate.modelling import make_attentions, make_transformer
+from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
 from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
 from recipes.translate.settings import DECODING, files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
@@ -112,6 +112,8 @@ class Translate(Task):
         return make_transformer(self.config, self.text.source.vocabulary_size, self.text.target.vocabulary_size)
 
     def make_trainer(self, model):
+        if model.loss_chunk_size is not None:
+            return ChunkedTrainer(model)
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
         return Model(inputs, model(inputs), name="trainer")
 
@@ -127,6 +129,8 @@ class Translate(Task):
         return LabelSmoothedCrossentropy(self.config.label_smoothing)
 
     def make_metrics(self):
+        if self.config.model_argument("loss_chunk_size") is not None:
+            return []
         if self.config.precision != "float32":
             return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
         # The same in fewer passes over the logits, but it counts ties, which are common in 16 bits, as hits.

@@ -79,7 +79,7 @@ def save_models(folder):
     for case in CASES:
         if case.name in TRANSFORMERS:
             make(case, dropout=0.0).save(folder / f"{case.name}.keras")
-    t5 = T5(13, 12, 10, 1, num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0)
+    t5 = T5(13, 12, 10, 1, num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0, loss_chunk_size=5)
     t5.build()
     randomize(t5).save(folder / "t5.keras")
     pretraining = electra.make(num_layers=1, attention="talking_heads", seed=1, **electra.CALM)

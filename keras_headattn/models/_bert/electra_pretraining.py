@@ -6,12 +6,13 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import deserialize_layers, seed_plus
+from keras_headattn._private import with_added_losses
 from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_number
 from keras_headattn.models._bert.bert import BERT_SIZES, EMBEDDINGS, Bert
 from keras_headattn.models._bert.encoder_heads import MaskedLM, ReplacedTokenDetector
-from keras_headattn.models._bert.masking import replace_at, sample
-from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, masked_accuracy, text_of
+from keras_headattn.models._bert.masking import replace_at
+from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, text_of
 from keras_headattn.models._sizes import arguments_of_size
 
 # Width of the generator as a share of the discriminator's (Clark et al. 2020, table 6).
@@ -21,7 +22,7 @@ GENERATOR_SHARES = {
     "electra_large": dict(generator_share=1 / 4),
 }
 # Arguments of the class that `from_size` takes besides those of `Bert`.
-_OWN = ("discriminator_weight", "drawn_share", "masked_share", "random_share", "replacement", "name")
+_OWN = ("discriminator_weight", "drawn_share", "masked_share", "random_share", "replacement", "loss_chunk_size", "name")
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -48,7 +49,7 @@ class ElectraPretraining(Pretraining):
         discriminator: `ReplacedTokenDetector`, not copied. Its encoder is the one to fine-tune.
         mask_id, special_ids, masked_share, random_share: as in `MaskedLMPretraining`.
         discriminator_weight: of the discriminator's loss. Default 50.
-        drawn_share, replacement, seed: as in `MaskedLMPretraining`.
+        drawn_share, replacement, loss_chunk_size, seed: as in `MaskedLMPretraining`.
 
     Call arguments:
         inputs: as in `MaskedLMPretraining`.
@@ -78,6 +79,7 @@ class ElectraPretraining(Pretraining):
         random_share: float = 0.0,
         drawn_share: float = 0.15,
         replacement: bool = False,
+        loss_chunk_size: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -90,7 +92,7 @@ class ElectraPretraining(Pretraining):
                 f"`embeddings=discriminator.encoder`. Received: {one.name} and {other.name}, each with its own"
             )
         shares = (drawn_share, masked_share, random_share)
-        super().__init__(one, mask_id, special_ids, *shares, replacement, seed, **kwargs)
+        super().__init__(one, mask_id, special_ids, *shares, replacement, loss_chunk_size, seed, **kwargs)
         self.generator = generator
         self.discriminator = discriminator
         self.discriminator_weight = check_number("discriminator_weight", discriminator_weight, least=0)
@@ -151,14 +153,12 @@ class ElectraPretraining(Pretraining):
     def call(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         seeds = self._seeds(training)
         inputs = self._mask_tokens(as_dictionary(inputs), seeds)
-        outputs = self._fill_in(self.generator, inputs, training)
+        outputs = self._fill_in(self.generator, inputs, training, next(seeds))
         ids = ops.cast(inputs["token_ids"], "int32")
-        sampled = sample(outputs["mask_logits"], next(seeds))
-        text = replace_at(ids, outputs["mask_positions"], sampled, outputs["mask_weights"] > 0)
+        text = replace_at(ids, outputs["mask_positions"], outputs["sampled_ids"], outputs["mask_weights"] > 0)
         labels = ops.cast(ops.not_equal(text, ids), "float32")
         logits = self.discriminator(text_of(inputs, text), training=training)
         return outputs | {
-            "sampled_ids": sampled,
             "replaced_ids": text,
             "replaced_labels": labels,
             "replaced_logits": logits,
@@ -170,7 +170,7 @@ class ElectraPretraining(Pretraining):
     ) -> Tensor:
         masked = self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
         replaced = self._mean_loss(x, "mean_tokens", y_pred["replaced_losses"], self._is_real(x))
-        return masked + self.discriminator_weight * replaced
+        return with_added_losses(self, masked + self.discriminator_weight * replaced)
 
     def _is_real(self, inputs):
         return ops.cast(ops.not_equal(as_dictionary(inputs)["token_ids"], self.pad_id), "float32")
@@ -178,7 +178,7 @@ class ElectraPretraining(Pretraining):
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         is_real, labels, logits = self._is_real(x), y_pred["replaced_labels"], y_pred["replaced_logits"]
         measured = {
-            "masked_accuracy": masked_accuracy(y_pred),
+            "masked_accuracy": (y_pred["mask_is_right"], y_pred["mask_weights"]),
             "generator_loss": (y_pred["mask_losses"], y_pred["mask_weights"]),
             "sampled_accuracy": (ops.equal(y_pred["sampled_ids"], y_pred["mask_labels"]), y_pred["mask_weights"]),
             "discriminator_loss": (y_pred["replaced_losses"], is_real),

@@ -49,13 +49,17 @@ class _Head(Model):
     def call(
         self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
     ) -> Any:
-        texts = inputs
-        if isinstance(inputs, dict):
-            texts = {name: x for name, x in inputs.items() if name not in self.head_inputs}
+        texts = self._texts(inputs)
         if not return_intermediates:
             return self._head(inputs, self.encoder(texts, training=training), training)
         outputs, out = self.encoder(texts, training=training, return_intermediates=True)
         return self._head(inputs, outputs, training), out
+
+    def _texts(self, inputs):
+        """Returns the inputs of the encoder."""
+        if not isinstance(inputs, dict):
+            return inputs
+        return {name: x for name, x in inputs.items() if name not in self.head_inputs}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -209,12 +213,31 @@ class MaskedLM(_Head):
         )
 
     def _head(self, inputs, outputs, training):
+        rows, shape = self._rows(inputs, outputs)
+        logits = ops.cast(self.encoder.token_embedding(rows, reverse=True), "float32") + self.output_bias
+        return ops.reshape(logits, (*shape, self.encoder.vocabulary_size))
+
+    def _rows(self, inputs, outputs):
+        """Returns the inputs of the output layer, a row for each token, and the shape `(B, K)` of the tokens."""
         x = outputs["sequence_output"]
         if isinstance(inputs, dict) and "mask_positions" in inputs:
             x = ops.take_along_axis(x, inputs["mask_positions"][:, :, None], axis=1)
-        rows = self.norm(self.hidden(ops.reshape(x, (-1, x.shape[-1]))))
-        logits = ops.cast(self.encoder.token_embedding(rows, reverse=True), "float32") + self.output_bias
-        return ops.reshape(logits, (*sizes(x)[:-1], self.encoder.vocabulary_size))
+        return self.norm(self.hidden(ops.reshape(x, (-1, x.shape[-1])))), sizes(x)[:-1]
+
+    def states(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> Tensor:
+        """Computes the inputs of the output layer, `(B, K, E)`.
+
+        Args:
+            inputs: as in a call.
+            training: True to apply dropout.
+        """
+        rows, shape = self._rows(inputs, self.encoder(self._texts(inputs), training=training))
+        return ops.reshape(rows, (*shape, rows.shape[-1]))
+
+    def output_weights(self) -> tuple[Tensor, Tensor]:
+        """Returns the kernel of the output layer, `(E, V)` in the dtype of the states, and its bias `(V,)`."""
+        kernel = ops.transpose(self.encoder.token_embedding.embeddings)
+        return ops.cast(kernel, self.compute_dtype), ops.convert_to_tensor(self.output_bias)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "activation": self.activation, "norm_epsilon": self.norm_epsilon}

@@ -3,9 +3,10 @@ from typing import Any
 
 from keras.saving import register_keras_serializable
 
+from keras_headattn._private import with_added_losses
 from keras_headattn._types import Tensor
 from keras_headattn.models._bert.encoder_heads import MaskedLM
-from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, masked_accuracy
+from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -28,6 +29,8 @@ class MaskedLMPretraining(Pretraining):
         masked_share: share of the drawn tokens to mask.
         random_share: share of the drawn tokens to replace by a random one, never a special one.
         replacement: True to allow drawing a token twice, as in ELECTRA's program. Default False.
+        loss_chunk_size: number of drawn tokens whose logits are in memory, see `ops.linear_crossentropy`; then the
+            result has no logits. Default `None`: all.
         seed: of the masks. `training.Resume` restores its state; replicas draw different masks. Outside training, masks
             come from a fixed seed.
 
@@ -37,7 +40,7 @@ class MaskedLMPretraining(Pretraining):
 
     Returns:
         Dictionary of `"mask_logits"` `(B, K, V)`, in float32, and, all `(B, K)`, `"mask_positions"`, `"mask_weights"`,
-        `"mask_labels"` and `"mask_losses"`.
+        `"mask_labels"`, `"mask_losses"` and `"mask_is_right"`, True where the label is the likeliest token.
 
     >>> from keras_headattn.models import Bert
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
@@ -59,12 +62,13 @@ class MaskedLMPretraining(Pretraining):
         masked_share: float = 0.8,
         random_share: float = 0.1,
         replacement: bool = False,
+        loss_chunk_size: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ):
         encoder = check_head("masked_lm", masked_lm, MaskedLM).encoder
         shares = (drawn_share, masked_share, random_share)
-        super().__init__(encoder, mask_id, special_ids, *shares, replacement, seed, **kwargs)
+        super().__init__(encoder, mask_id, special_ids, *shares, replacement, loss_chunk_size, seed, **kwargs)
         self.masked_lm = masked_lm
 
     def build(self, input_shape: Any = None) -> None:
@@ -79,8 +83,9 @@ class MaskedLMPretraining(Pretraining):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Tensor:
-        return self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
+        loss = self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
+        return with_added_losses(self, loss)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        self._update_means({"masked_accuracy": masked_accuracy(y_pred)})
+        self._update_means({"masked_accuracy": (y_pred["mask_is_right"], y_pred["mask_weights"])})
         return self.get_metrics_result()

@@ -61,11 +61,11 @@ def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, 
     return replace_at(ids, positions, values, ops.logical_and(is_drawn, fate < masked_share + random_share))
 
 
-def sample(logits, seed):
+def sample(logits, shares):
     """Draws a token `(...)` from the softmax of logits `(..., V)`, without a gradient.
 
-    Counts off a random share of the probabilities, first in blocks and then within one. This takes one random number;
-    Gumbel noise takes V, and three times as long on a CPU.
+    Counts off a share of the probabilities, first in blocks and then within one. `shares` `(...)` are uniform random
+    numbers below 1; Gumbel noise takes V of them, and three times as long on a CPU.
     """
     *shape, size = sizes(logits)
     rows = ops.reshape(ops.stop_gradient(logits), (-1, size))
@@ -73,7 +73,7 @@ def sample(logits, seed):
     number = -(-size // BLOCK)
     blocks = ops.reshape(ops.pad(parts, [(0, 0), (0, number * BLOCK - size)]), (-1, number, BLOCK))
     ends = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # (rows, number)
-    share = ends[:, -1:] * random.uniform((ops.shape(rows)[0], 1), dtype="float32", seed=seed)
+    share = ends[:, -1:] * ops.reshape(shares, (-1, 1))
     block = _count_below(ends, share, number)
     begin = ops.where(block > 0, ops.take_along_axis(ends, ops.maximum(block - 1, 0), axis=-1), 0.0)
     inside = ops.take_along_axis(blocks, block[..., None], axis=1)[:, 0]  # (rows, BLOCK)

@@ -11,20 +11,14 @@ from keras import ops
 from keras_headattn._identifiers import arguments_of, check_seed
 from keras_headattn._model import Model
 from keras_headattn._types import Tensor
-from keras_headattn._validation import check_boolean, check_index, check_number
-from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn._validation import check_boolean, check_index, check_number, check_positive
+from keras_headattn.losses import MeanOfLosses
 from keras_headattn.models._bert.bert import Bert
-from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn
+from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn, sample
+from keras_headattn.ops._linear_crossentropy import is_likeliest, map_logits, smoothed_crossentropy
 
 MASKS = ("masked_ids", "mask_positions", "mask_weights")
 COUNTS = ("mean_masks", "mean_tokens")
-
-
-class _Mean(keras.losses.Loss):
-    """Mean of precomputed losses, scaled for Keras's sum over replicas."""
-
-    def call(self, y_true, y_pred):
-        return y_pred
 
 
 class Pretraining(Model):
@@ -43,6 +37,7 @@ class Pretraining(Model):
         masked_share: float,
         random_share: float,
         replacement: bool = False,
+        loss_chunk_size: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -53,6 +48,7 @@ class Pretraining(Model):
         self.masked_share = check_number("masked_share", masked_share, least=0, most=1)
         self.random_share = check_number("random_share", random_share, least=0, most=1 - masked_share)
         self.replacement = check_boolean("replacement", replacement)
+        self.loss_chunk_size = None if loss_chunk_size is None else check_positive("loss_chunk_size", loss_chunk_size)
         self.seed = check_seed("seed", seed)
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.pad_id = encoder.pad_id
@@ -64,8 +60,7 @@ class Pretraining(Model):
                 f"Received: mask_id={mask_id}, special_ids={special_ids} and a vocabulary of {encoder.vocabulary_size}"
             )
         self.means = {"masked_accuracy": keras.metrics.Mean(name="masked_accuracy")}
-        self._mean = _Mean("mean", dtype="float32")
-        self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
+        self._mean = MeanOfLosses()
 
     def draw_masks(self, inputs: Tensor | Mapping[str, Tensor], training: bool = True) -> dict[str, Tensor]:
         """Draws the masks of a batch, such as once for a validation set; a call without masks draws its own.
@@ -139,19 +134,30 @@ class Pretraining(Model):
         masked = mask(ids, positions, chosen, self.mask_id, self._random_tokens, *shares, seeds)
         return {**inputs, **dict(zip(MASKS, (masked, positions, ops.cast(chosen, "float32")), strict=True))}
 
-    def _fill_in(self, head, inputs, training):
-        """Computes logits and losses of masked tokens by a `MaskedLM`: dictionary, see `MaskedLMPretraining`."""
+    def _fill_in(self, head, inputs, training, seed=None):
+        """Computes losses of masked tokens by a `MaskedLM`, and samples tokens with a seed: dictionary, see
+        `ElectraPretraining`.
+        """
         positions = ops.cast(inputs["mask_positions"], "int32")
         texts = {**text_of(inputs, inputs["masked_ids"]), "mask_positions": positions}
-        logits = head(texts, training=training)
         labels = ops.cast(ops.take_along_axis(inputs["token_ids"], positions, axis=1), "int32")
-        return {
+        rows = (
+            [labels] if seed is None else [labels, keras.random.uniform(ops.shape(labels), dtype="float32", seed=seed)]
+        )
+        outputs = {
             "mask_positions": positions,
             "mask_weights": ops.cast(inputs["mask_weights"], "float32"),
             "mask_labels": labels,
-            "mask_logits": logits,
-            "mask_losses": self._crossentropy(labels, logits),
         }
+        if self.loss_chunk_size is None:
+            outputs["mask_logits"] = head(texts, training=training)
+            measured = _measure(outputs["mask_logits"], *rows)
+        else:
+            states = head.states(texts, training)
+            measured = map_logits(_measure, states, *head.output_weights(), rows, self.loss_chunk_size)
+        losses, is_right, *sampled = measured
+        outputs |= {"mask_losses": losses, "mask_is_right": ops.cast(is_right, "bool")}
+        return outputs | ({"sampled_ids": ops.cast(sampled[0], "int32")} if sampled else {})
 
     def _mean_loss(self, inputs, count, losses, weights):
         """Divides the sum of weighted losses `(B, m)` by a count, so that replicas add up to the batch's mean."""
@@ -167,12 +173,10 @@ class Pretraining(Model):
         return {**super().get_config(), **arguments_of(self, Pretraining, "encoder")}
 
 
-def masked_accuracy(outputs):
-    """Returns a boolean `(B, K)`, True where the likeliest token is right, and the weights."""
-    logits, labels = outputs["mask_logits"], outputs["mask_labels"]
-    # `argmax` takes eight times as long on TensorFlow.
-    of_labels = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
-    return ops.equal(of_labels, ops.max(logits, axis=-1)), outputs["mask_weights"]
+def _measure(logits, labels, *shares):
+    """Returns losses, which labels are the likeliest tokens, and tokens sampled with random shares."""
+    sampled = [sample(logits, each) for each in shares]
+    return [smoothed_crossentropy(labels, logits, 0.0), is_likeliest(labels, logits), *sampled]
 
 
 def check_head(name, head, kind):

@@ -8,20 +8,20 @@ import keras
 from keras import layers, ops
 
 from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
-from keras_headattn._model import Model
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
+from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.ops._dense import apply_kernel, sizes
 
 SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
 SOURCE, TARGET = 0, 1  # indices of either side in lists of layers
 
 
-class EncoderDecoder(Model):
+class EncoderDecoder(ChunkedLossModel):
     """Base of `Transformer` and `T5`, which document most of its arguments.
 
     Args:
@@ -51,6 +51,7 @@ class EncoderDecoder(Model):
         suppress: Sequence[int],
         force_end: bool,
         recompute: bool,
+        loss_chunk_size: int | None,
         seed: int | None,
         embedding_deviation: float,
         embedding_scale: float | None = None,
@@ -59,7 +60,7 @@ class EncoderDecoder(Model):
         padding_begins: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
+        super().__init__(loss_chunk_size=loss_chunk_size, **kwargs)
         self.source_vocabulary_size = check_positive("source_vocabulary_size", source_vocabulary_size)
         self.target_vocabulary_size = target_vocabulary_size
         if target_vocabulary_size is not None:
@@ -184,6 +185,16 @@ class EncoderDecoder(Model):
         if return_intermediates:
             blocks = {block.name: block for block in (*self.encoder_blocks, *self.decoder_blocks)}
             return with_intermediates(blocks, self.call, inputs, training)
+        states = self.states(inputs, training)
+        return states if self.needs_states else self._logits(states)
+
+    def states(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> Tensor:
+        """Computes the inputs of the output layer, `(B, m, D)`.
+
+        Args:
+            inputs: as in a call.
+            training: True to apply dropout.
+        """
         if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
             received = sorted(inputs) if isinstance(inputs, dict) else type(inputs)
             raise ValueError(f'`inputs` must be a dictionary of "source" and "target". Received: inputs={received}')
@@ -192,7 +203,17 @@ class EncoderDecoder(Model):
         x = self._embed(TARGET, target, training)
         masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": self._target_mask(target)}
         x = self.decoder_stack(x, memory, training=training, **masks)
-        return self._logits(x, training=training)
+        return self._finish(TARGET, x, training)
+
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Returns the output layer's kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`."""
+        if self.output_projection:
+            kernel, bias = self.output_projection.kernel, self.output_projection.bias
+        else:
+            kernel = ops.transpose(self.target_embedding.embeddings)
+            bias = self.tied_bias if self.output_bias else None
+        kernel, bias = (None if x is None else ops.cast(x, self.compute_dtype) for x in (kernel, bias))
+        return kernel, bias
 
     def _target_mask(self, target):
         mask = ops.not_equal(target, 0)
@@ -225,10 +246,10 @@ class EncoderDecoder(Model):
         """
         made = {"blocks": self.decoder_stack.decoding_kernels()}
         if self.tie_output and self.target_embedding.quantization_mode is None:
-            kernel = ops.transpose(self.target_embedding.embeddings)
-            made["output"] = {"kernel": ops.cast(kernel, self.compute_dtype)}
-            if self.output_bias:
-                made["output"]["bias"] = ops.cast(self.tied_bias, self.compute_dtype)
+            kernel, bias = self.output_weights()
+            made["output"] = {"kernel": kernel}
+            if bias is not None:
+                made["output"]["bias"] = bias
         return made
 
     def init_cache(
@@ -291,7 +312,8 @@ class EncoderDecoder(Model):
             index=index,
             positions=positions,
         )
-        return self._logits(x, kernels.get("output")), {**cache, "blocks": blocks}
+        states = self._finish(TARGET, x, training=False)
+        return self._logits(states, kernels.get("output")), {**cache, "blocks": blocks}
 
     @property
     def beams_share_rows(self) -> bool:
@@ -325,15 +347,14 @@ class EncoderDecoder(Model):
             x = self.positions[side](x, positions)
         return self.dropouts[side](x, training=training)
 
-    def _logits(self, x, weights=None, training=False):
-        x = self._finish(TARGET, x, training)
+    def _logits(self, states, weights=None):
         if self.output_projection:
-            logits = self.output_projection(x)
+            logits = self.output_projection(states)
         elif weights is not None:
-            logits = apply_kernel(weights, x)
-            logits = ops.reshape(logits, (*sizes(x)[:-1], logits.shape[-1]))
+            logits = apply_kernel(weights, states)
+            logits = ops.reshape(logits, (*sizes(states)[:-1], logits.shape[-1]))
         else:
-            logits = self.target_embedding(x, reverse=True)
+            logits = self.target_embedding(states, reverse=True)
             if self.output_bias:
                 logits = logits + ops.cast(self.tied_bias, logits.dtype)
         return ops.cast(logits, "float32")

@@ -60,7 +60,7 @@ class T5(EncoderDecoder):
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
         dropout, seed: of all dropouts, including those of attention weights.
-        suppress, force_end, recompute: as in `Transformer`.
+        suppress, force_end, recompute, loss_chunk_size: as in `Transformer`.
 
     Call arguments, results and errors: as in `Transformer`. A target begins with id 0. Search with
     `Searcher(model, start_id=0, end_id=1)`.
@@ -93,6 +93,7 @@ class T5(EncoderDecoder):
         suppress: Sequence[int] = (),
         force_end: bool = False,
         recompute: bool = False,
+        loss_chunk_size: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -122,6 +123,7 @@ class T5(EncoderDecoder):
             suppress=suppress,
             force_end=force_end,
             recompute=recompute,
+            loss_chunk_size=loss_chunk_size,
             seed=seed,
             embedding_deviation=1.0,
             output_scale=hidden_dim**-0.5 if tie_output else None,

@@ -48,6 +48,8 @@ class Transformer(EncoderDecoder):
         force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
         recompute: True to keep only each block's inputs for the backward pass and compute the rest again: less memory,
             but a third more time.
+        loss_chunk_size: number of target tokens whose logits are in memory in `fit` and `evaluate`, see
+            `ChunkedLossModel`. Default `None`: all.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
@@ -91,6 +93,7 @@ class Transformer(EncoderDecoder):
         suppress: Sequence[int] = (),
         force_end: bool = False,
         recompute: bool = False,
+        loss_chunk_size: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -122,6 +125,7 @@ class Transformer(EncoderDecoder):
             suppress=suppress,
             force_end=force_end,
             recompute=recompute,
+            loss_chunk_size=loss_chunk_size,
             seed=seed,
             embedding_deviation=hidden_dim**-0.5,
             embedding_scale=hidden_dim**0.5,

@@ -1,0 +1,111 @@
+"""Base of models that train without the logits of a whole batch."""
+
+import contextlib
+import contextvars
+import functools
+from typing import Any
+
+import keras
+
+from keras_headattn._model import Model
+from keras_headattn._private import with_added_losses
+from keras_headattn._types import Tensor
+from keras_headattn._validation import check_positive
+from keras_headattn.losses import LabelSmoothedCrossentropy, MeanOfLosses, as_labels
+from keras_headattn.ops import linear_crossentropy
+
+# Ids of the models whose training or test step is being run; replicas have a thread, and thus a context, each.
+_STEPPING: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar("stepping", default=())
+
+
+class ChunkedLossModel(Model):
+    """Base of models whose `fit` and `evaluate` can do without the logits of a whole batch.
+
+    With a `loss_chunk_size`, steps compute the loss by `ops.linear_crossentropy`. `compile` takes a
+    `LabelSmoothedCrossentropy` and no metrics: `accuracy`, weighted like the loss, is always measured. Other calls
+    return logits as before.
+
+    A subclass has these methods:
+
+    - `states(inputs, training)` returns the inputs of the output layer, `(B, m, D)`;
+    - `output_weights()` returns its kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`;
+    - `call` returns `self.states(...)` where `self.needs_states` is True.
+
+    Args:
+        loss_chunk_size: number of tokens whose logits are in memory. Default `None`: all.
+    """
+
+    def __init__(self, *, loss_chunk_size: int | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.loss_chunk_size = None if loss_chunk_size is None else check_positive("loss_chunk_size", loss_chunk_size)
+        if loss_chunk_size is not None:
+            self.accuracy = keras.metrics.Mean(name="accuracy")
+
+    def states(self, inputs: Any, training: bool | None = None) -> Tensor:
+        """Computes the inputs of the output layer, `(B, m, D)`.
+
+        Args:
+            inputs: as in a call.
+            training: True to apply dropout.
+        """
+        raise NotImplementedError
+
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Returns the output layer's kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`."""
+        raise NotImplementedError
+
+    @property
+    def needs_states(self) -> bool:
+        """True inside a step of `fit` or `evaluate` that computes its loss in chunks."""
+        return id(self) in _STEPPING.get()
+
+    @functools.wraps(keras.Model.compile)
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        if self.loss_chunk_size is not None:
+            if not isinstance(loss, LabelSmoothedCrossentropy):
+                raise ValueError(
+                    "`loss` must be a keras_headattn.losses.LabelSmoothedCrossentropy with `loss_chunk_size`; with a "
+                    f"smoothing of 0 it is the plain cross-entropy. Received: loss={loss!r}"
+                )
+            if given := [name for name in ("metrics", "weighted_metrics") if kwargs.get(name)]:
+                raise ValueError(
+                    f"`{given[0]}` must be None with `loss_chunk_size`, as metrics get no logits; `accuracy` is always "
+                    f"measured. Received: {given[0]}={kwargs[given[0]]!r}"
+                )
+        super().compile(optimizer, loss, **kwargs)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras does not compile loaded models that override `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built and self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
+    def train_step(self, *args: Any) -> Any:
+        with self._step():
+            return super().train_step(*args)
+
+    def test_step(self, *args: Any) -> Any:
+        with self._step():
+            return super().test_step(*args)
+
+    @contextlib.contextmanager
+    def _step(self):
+        token = _STEPPING.set(_STEPPING.get() if self.loss_chunk_size is None else (*_STEPPING.get(), id(self)))
+        try:
+            yield
+        finally:
+            _STEPPING.reset(token)
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Tensor:
+        if not self.needs_states:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        labels = as_labels(y, y_pred)
+        kernel, bias = self.output_weights()
+        losses, is_right = linear_crossentropy(
+            y_pred, kernel, labels, bias, self.loss.label_smoothing, self.loss_chunk_size
+        )
+        self.accuracy.update_state(is_right, sample_weight)
+        mean = MeanOfLosses(reduction=self.loss.reduction)
+        return with_added_losses(self, mean(labels, losses, sample_weight))
