@@ -1,11 +1,15 @@
-"""Memory and time of attention over long sequences, in chunks of queries and at once.
+"""Memory and time of training on long sequences.
 
     python -m benchmarks.memory [--quick]
     python -m benchmarks.memory --time [--quick]
+    python -m benchmarks.memory --short [--quick]
 
-Self-attention of one sequence, 4 heads of 64, width 256, float32: forward and backward pass, compiled by XLA. Each
-case runs in a process of its own. Its memory is the most that the process has during a call after the one that
-compiles, less what it has before. For it TensorFlow is without oneDNN, whose allocator keeps what is freed.
+The first measures the memory of self-attention, at once and in chunks of queries, and that of a whole Transformer, and
+draws docs/long_sequences.png. The others compare times: of long sequences, and of chunks that stay in the cache.
+
+Float32, forward and backward pass, compiled by XLA. Each case runs in a process of its own. Its memory is the most that
+the process has during a call after the one that compiles, less what it has before. For it TensorFlow is without
+oneDNN, whose allocator keeps what is freed.
 """
 
 import argparse
@@ -18,32 +22,52 @@ from benchmarks import timing
 
 HEADS, KEY_DIM = 4, 64
 CHUNK, WINDOW = 256, 256
-LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+LENGTHS = (512, 2048, 4096, 8192, 16384)
 VARIANTS = ("multi_head", "talking_heads", "interacting", "dynamically_composable", "differential")
 MOST_WHOLE = 4096  # tokens; the whole map of 8,192 is measured for stock attention alone
 TIMED = 8192  # tokens
 # Variant, chunk, causal, window
-IN_TIME = {
-    "stock Keras": ("stock", None, False, None),
+IN_CHUNKS = {
     **{f"{variant}, chunks": (variant, CHUNK, False, None) for variant in VARIANTS},
     "multi_head, chunks, causal": ("multi_head", CHUNK, True, None),
     f"multi_head, chunks, window of {WINDOW}": ("multi_head", CHUNK, False, WINDOW),
 }
+STOCK = "stock Keras"
+IN_TIME = {STOCK: ("stock", None, False, None), **IN_CHUNKS}
+CURVES = (STOCK, "talking_heads, at once", *(f"{name}, chunks" for name in ("talking_heads", "multi_head")))
+
+VOCABULARY = 32_000
+MODEL_LENGTHS = (1024, 2048, 4096)
+CHUNKS, RECOMPUTED, LOSS = {"query_chunk_size": CHUNK}, {"recompute": True}, {"loss_chunk_size": CHUNK}
+# Settings, and the most tokens.
+MODELS = {
+    "as it is": ({}, 2048),
+    "query_chunk_size": (CHUNKS, 2048),
+    "recompute": (RECOMPUTED, 2048),
+    "loss_chunk_size": (LOSS, 2048),
+    "all three": (CHUNKS | RECOMPUTED | LOSS, 4096),
+}
+MODEL_TIMED = 1024  # tokens
+
+SHORT_HEADS = {16: 32, 64: 8}  # their number and width
+SHORT_LENGTH, SHORT_CHUNKS, SHORT_BATCH = 256, (16, 32, 64, 128), 8
 
 
-def make_step(variant, length, chunk=None, causal=False, window=None):
-    """A function that runs a forward and backward pass."""
+def make_step(variant, length, chunk=None, causal=False, window=None, heads=HEADS, key_dim=KEY_DIM, batch=1):
+    """Returns a function that runs a forward and backward pass of self-attention."""
     import keras
     import tensorflow as tf
 
     from keras_headattn import layers
 
-    heads = HEADS // 2 if variant == "differential" else HEADS
+    width = heads * key_dim
+    if variant == "differential":
+        heads //= 2
     if variant == "stock":
-        layer = keras.layers.MultiHeadAttention(heads, KEY_DIM)
+        layer = keras.layers.MultiHeadAttention(heads, key_dim)
     else:
-        layer = layers.ATTENTIONS[variant](heads, KEY_DIM, query_chunk_size=chunk, sliding_window=window)
-    x = tf.random.Generator.from_seed(1).normal((1, length, HEADS * KEY_DIM))
+        layer = layers.ATTENTIONS[variant](heads, key_dim, query_chunk_size=chunk, sliding_window=window)
+    x = tf.random.Generator.from_seed(1).normal((batch, length, width))
     layer.build(x.shape, x.shape)
 
     @tf.function(jit_compile=True, autograph=False)
@@ -57,76 +81,165 @@ def make_step(variant, length, chunk=None, causal=False, window=None):
     return lambda: step(x)
 
 
-def timed_case(name, length):
-    return {name: make_step(IN_TIME[name][0], length, *IN_TIME[name][1:])}
+def make_model_step(length, query_chunk_size=None, **arguments):
+    """Returns a function that runs a training step of a Transformer on one pair of texts."""
+    import keras
+    import numpy as np
+
+    from keras_headattn.layers import MultiHeadAttention
+    from keras_headattn.losses import LabelSmoothedCrossentropy
+    from keras_headattn.models import Transformer
+
+    attention = MultiHeadAttention(4, 128, query_chunk_size=query_chunk_size)
+    model = Transformer.from_size("small", VOCABULARY, attention=attention, **arguments)
+    model.compile(keras.optimizers.SGD(0.01), LabelSmoothedCrossentropy(), jit_compile=True)
+    ids = np.random.default_rng(0).integers(1, VOCABULARY, (1, length)).astype("int32")
+    return lambda: model.train_on_batch({"source": ids, "target": ids}, ids)
 
 
-def megabytes(*case):
-    """Memory of `make_step(*case)`, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.memory", "--case", json.dumps(case)]
+def timed_case(name, *case, **arguments):
+    return {name: make_step(*case, **arguments)}
+
+
+def timed_model(name, length, arguments):
+    return {name: make_model_step(length, **arguments)}
+
+
+def megabytes(*case, **arguments):
+    """Memory of `make_step(*case)`, or of a model of `arguments` with a length alone, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.memory", "--case", json.dumps([case, arguments])]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(f"{case} failed:\n{run.stderr[-2000:]}")
     return float(run.stdout.splitlines()[-1])
 
 
-def measure_case(case):
+def measure_case(case, arguments):
     timing.limit_threads(timing.cores())
     os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-    step = make_step(*case)
+    step = make_step(*case) if isinstance(case[0], str) else make_model_step(*case, **arguments)
     step()  # compiles
     print(timing.memory(step))
 
 
-def memory(lengths):
-    """Rows of megabytes, a column for each length."""
-    cases = {"stock Keras": ("stock", None)}
-    cases |= {
-        f"{variant}, {how}": (variant, chunk)
-        for variant in VARIANTS
-        for how, chunk in (("at once", None), ("chunks", CHUNK))
-    }
-    for name, (variant, chunk) in cases.items():
-        most = max(lengths) if chunk else TIMED if variant == "stock" else MOST_WHOLE
-        taken = [f"{megabytes(variant, length, chunk):,.0f}" if length <= most else "" for length in lengths]
-        print(name, *taken, file=sys.stderr, flush=True)
-        yield name, *taken
+def measured(name, lengths, most, measure):
+    """Returns a row of megabytes, a cell for each length."""
+    row = name, *(f"{measure(length):,.0f}" if length <= most else "" for length in lengths)
+    print(*row, file=sys.stderr, flush=True)
+    return row
 
 
-def seconds(length, rounds):
-    """Rows of seconds and their ratios to stock Keras's."""
-    workers = [timing.Worker("benchmarks.memory:timed_case", name, length, threads=timing.cores()) for name in IN_TIME]
-    cases = {name: case for worker in workers for name, case in worker.cases.items()}
-    measured = timing.run_rounds(cases, "stock Keras", min_rounds=rounds, max_rounds=rounds)
+def memory_of_attention(lengths):
+    whole = {STOCK: ("stock", None), **{f"{variant}, at once": (variant, None) for variant in VARIANTS}}
+    for name, (variant, *how) in {**whole, **IN_CHUNKS}.items():
+        most = TIMED if name == STOCK else MOST_WHOLE if name in whole else max(lengths)
+        yield measured(name, lengths, most, lambda length: megabytes(variant, length, *how))  # noqa: B023
+
+
+def memory_of_models(lengths):
+    for name, (arguments, most) in MODELS.items():
+        yield measured(name, lengths, most, lambda length: megabytes(length, **arguments))  # noqa: B023
+
+
+def draw(rows, lengths, path):
+    """Draws memory against length."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    window = f"multi_head, chunks, window of {WINDOW}"
+    for name, *cells in rows:
+        if name in (*CURVES, window):
+            found = [float(cell.replace(",", "")) for cell in cells if cell]
+            axes.plot(lengths[: len(found)], found, "o-", label=name.replace("_", "-"))
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.minorticks_off()
+    axes.set_title(f"Memory of self-attention, {HEADS} heads of {KEY_DIM}, forward and backward")
+    axes.set_xlabel("Length (tokens)")
+    axes.set_ylabel("Peak memory (MB)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+def seconds(make_cases, cases, reference, rounds):
+    """Returns rows of milliseconds and their ratios to the reference, each case in a process of its own."""
+    workers = [
+        timing.Worker(f"benchmarks.memory:{make_cases}", name, *case, threads=timing.cores())
+        for name, case in cases.items()
+    ]
+    runs = {name: run for worker in workers for name, run in worker.cases.items()}
+    found = timing.run_rounds(runs, reference, min_rounds=rounds, max_rounds=rounds)
     for worker in workers:
         worker.close()
-    for name in IN_TIME:
-        ratio, spread = measured.ratio(name, "stock Keras")
-        yield name, f"{measured.median(name):.1f}", f"{ratio:.2f} ± {spread:.0%}"
+    rows = []
+    for name in cases:
+        ratio, spread = found.ratio(name, reference)
+        rows.append((name, f"{1000 * found.median(name):,.0f}", f"{ratio:.2f} ± {spread:.0%}"))
+    return timing.table(["", "ms", f"to {reference}"], rows)
+
+
+def time_report(quick):
+    length = 1024 if quick else TIMED
+    cases = {name: (variant, length, *how) for name, (variant, *how) in IN_TIME.items()}
+    yield f"## Self-attention over {length:,} tokens, {HEADS} heads of {KEY_DIM}, chunks of {CHUNK}"
+    yield seconds("timed_case", cases, STOCK, rounds=3 if quick else 5)
+    length = 64 if quick else MODEL_TIMED
+    models = {name: (length, arguments) for name, (arguments, _) in MODELS.items()}
+    yield f"## A training step of a Transformer (small, {VOCABULARY:,} tokens), {length:,} + {length:,} tokens"
+    yield seconds("timed_model", models, "as it is", rounds=3 if quick else 5)
+
+
+def short_report(quick):
+    for variant, heads in ((variant, heads) for variant in ("talking_heads", "multi_head") for heads in SHORT_HEADS):
+        length, own = SHORT_LENGTH, (False, None, heads, SHORT_HEADS[heads], SHORT_BATCH)
+        yield f"## {SHORT_BATCH} texts of {length} tokens, {heads} heads of {SHORT_HEADS[heads]}"
+        chunks = {f"{variant}, chunks of {size}": size for size in SHORT_CHUNKS}
+        names = {STOCK: None, f"{variant}, at once": None, **chunks}
+        cases = {name: ("stock" if name == STOCK else variant, length, chunk, *own) for name, chunk in names.items()}
+        yield seconds("timed_case", cases, STOCK, rounds=3 if quick else 15)
+
+
+def memory_report(quick):
+    lengths = (512, 1024) if quick else LENGTHS
+    rows = list(memory_of_attention(lengths))
+    if not quick:
+        draw(rows, lengths, timing.RESULTS.parents[1] / "docs" / "long_sequences.png")
+    header = ["MB", *(f"{n:,} tokens" for n in lengths)]
+    yield f"## Self-attention of one text, {HEADS} heads of {KEY_DIM} (differential: 2 of two maps), chunks of {CHUNK}"
+    yield timing.table(header, rows)
+    lengths = (128, 256) if quick else MODEL_LENGTHS
+    yield (
+        f"## A training step of a Transformer (small, {VOCABULARY:,} tokens), one text of as many tokens on each side, "
+        f"chunks of {CHUNK}"
+    )
+    yield timing.table(["MB", *(f"{n:,} tokens" for n in lengths)], list(memory_of_models(lengths)))
+
+
+REPORTS = {
+    "memory": ("Memory of training on long sequences", memory_report),
+    "memory_time": ("Time of training on long sequences", time_report),
+    "memory_short": ("Chunks of queries over short sequences", short_report),
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="short sequences; writes nothing")
-    parser.add_argument("--time", action="store_true", help="time in place of memory")
+    parser.add_argument("--time", dest="name", action="store_const", const="memory_time", help="of long sequences")
+    parser.add_argument("--short", dest="name", action="store_const", const="memory_short", help="of short sequences")
     parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.set_defaults(name="memory")
     options = parser.parse_args()
     if options.case:
-        measure_case(json.loads(options.case))
+        measure_case(*json.loads(options.case))
         return
-    about = f"Self-attention, 4 heads of 64 (differential: 2 of two maps), batch 1, chunks of {CHUNK} queries."
-    if options.time:
-        length = 1024 if options.quick else TIMED
-        rows = seconds(length, 3)
-        title = f"# Time of attention over {length:,} tokens"
-        tables = [timing.table(["", "s", "to stock Keras"], list(rows)), timing.SPREAD]
-    else:
-        lengths = (512, 1024) if options.quick else LENGTHS
-        title = "# Memory of attention over long sequences"
-        tables = [timing.table(["MB", *(f"{n:,} tokens" for n in lengths)], list(memory(lengths)))]
+    title, make = REPORTS[options.name]
+    parts = list(make(options.quick))
+    spread = [] if options.name == "memory" else [timing.SPREAD]
     machine = "\n".join(timing.machine("tensorflow", "keras"))
-    name = None if options.quick else "memory_time" if options.time else "memory"
-    timing.report(name, title, about, *tables, machine)
+    timing.report(None if options.quick else options.name, f"# {title}", *parts, *spread, machine)
 
 
 if __name__ == "__main__":
