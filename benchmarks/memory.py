@@ -2,10 +2,10 @@
 
     python -m benchmarks.memory [--quick]
     python -m benchmarks.memory --time [--quick]
-    python -m benchmarks.memory --short [--quick]
+    python -m benchmarks.memory --sizes [--quick]
 
 The first measures the memory of self-attention, at once and in chunks of queries, and that of a whole Transformer, and
-draws docs/long_sequences.png. The others compare times: of long sequences, and of chunks that stay in the cache.
+draws docs/long_sequences.png. The others compare times: of long sequences, and of chunks of several sizes.
 
 Float32, forward and backward pass, compiled by XLA. Each case runs in a process of its own. Its memory is the most that
 the process has during a call after the one that compiles, less what it has before. For it TensorFlow is without
@@ -49,8 +49,8 @@ MODELS = {
 }
 MODEL_TIMED = 1024  # tokens
 
-SHORT_HEADS = {16: 32, 64: 8}  # their number and width
-SHORT_LENGTH, SHORT_CHUNKS, SHORT_BATCH = 256, (16, 32, 64, 128), 8
+SIZES = (None, 32, 64, 128, 256, 512)
+SHAPES = ((8, 256, 16, 32), (8, 256, 64, 8), (1, 2048, 4, 64), (1, 4096, 4, 64))  # texts, tokens, heads, their width
 
 
 def make_step(variant, length, chunk=None, causal=False, window=None, heads=HEADS, key_dim=KEY_DIM, batch=1):
@@ -163,8 +163,8 @@ def draw(rows, lengths, path):
     figure.savefig(path, dpi=110)
 
 
-def seconds(make_cases, cases, reference, rounds):
-    """Returns rows of milliseconds and their ratios to the reference, each case in a process of its own."""
+def rounds_of(make_cases, cases, reference, rounds):
+    """Returns `timing.Rounds` of cases, each in a process of its own."""
     workers = [
         timing.Worker(f"benchmarks.memory:{make_cases}", name, *case, threads=timing.cores())
         for name, case in cases.items()
@@ -173,7 +173,12 @@ def seconds(make_cases, cases, reference, rounds):
     found = timing.run_rounds(runs, reference, min_rounds=rounds, max_rounds=rounds)
     for worker in workers:
         worker.close()
-    rows = []
+    return found
+
+
+def seconds(make_cases, cases, reference, rounds):
+    """Returns a table of milliseconds and their ratios to the reference."""
+    found, rows = rounds_of(make_cases, cases, reference, rounds), []
     for name in cases:
         ratio, spread = found.ratio(name, reference)
         rows.append((name, f"{1000 * found.median(name):,.0f}", f"{ratio:.2f} ± {spread:.0%}"))
@@ -191,14 +196,18 @@ def time_report(quick):
     yield seconds("timed_model", models, "as it is", rounds=3 if quick else 5)
 
 
-def short_report(quick):
-    for variant, heads in ((variant, heads) for variant in ("talking_heads", "multi_head") for heads in SHORT_HEADS):
-        length, own = SHORT_LENGTH, (False, None, heads, SHORT_HEADS[heads], SHORT_BATCH)
-        yield f"## {SHORT_BATCH} texts of {length} tokens, {heads} heads of {SHORT_HEADS[heads]}"
-        chunks = {f"{variant}, chunks of {size}": size for size in SHORT_CHUNKS}
-        names = {STOCK: None, f"{variant}, at once": None, **chunks}
-        cases = {name: ("stock" if name == STOCK else variant, length, chunk, *own) for name, chunk in names.items()}
-        yield seconds("timed_case", cases, STOCK, rounds=3 if quick else 15)
+def sizes_report(quick):
+    yield "Cells are ratios to stock Keras's layer."
+    rows = []
+    for variant in ("talking_heads", "multi_head"):
+        for batch, length, heads, key_dim in SHAPES[:1] if quick else SHAPES:
+            own = (False, None, heads, key_dim, batch)
+            cases = {STOCK: ("stock", length, None, *own)}
+            cases |= {str(size): (variant, length, size, *own) for size in SIZES if size is None or size < length}
+            found = rounds_of("timed_case", cases, STOCK, 3 if quick else 9)
+            cells = [f"{found.ratio(str(size), STOCK)[0]:.2f}" if str(size) in cases else "" for size in SIZES]
+            rows.append((f"{variant}, {batch} x {length:,} tokens, {heads} heads of {key_dim}", *cells))
+    yield timing.table(["", *(f"chunks of {size}" if size else "at once" for size in SIZES)], rows)
 
 
 def memory_report(quick):
@@ -220,7 +229,7 @@ def memory_report(quick):
 REPORTS = {
     "memory": ("Memory of training on long sequences", memory_report),
     "memory_time": ("Time of training on long sequences", time_report),
-    "memory_short": ("Chunks of queries over short sequences", short_report),
+    "memory_sizes": ("Time of attention by the size of its chunks", sizes_report),
 }
 
 
@@ -228,7 +237,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="short sequences; writes nothing")
     parser.add_argument("--time", dest="name", action="store_const", const="memory_time", help="of long sequences")
-    parser.add_argument("--short", dest="name", action="store_const", const="memory_short", help="of short sequences")
+    parser.add_argument("--sizes", dest="name", action="store_const", const="memory_sizes", help="time by chunk size")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.set_defaults(name="memory")
     options = parser.parse_args()
