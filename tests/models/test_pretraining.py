@@ -78,6 +78,16 @@ def test_initial_weights():
         assert np.abs(kernel).max() <= 0.04 + 1e-6 and 0.015 < kernel.std() < 0.02
 
 
+@each_model
+def test_added_losses_count(make_model):
+    """Those of attention and of regularizers."""
+    model = make_model(attention="disentangled_mask")
+    inputs = texts()
+    outputs = model(inputs, training=True)
+    total, added = float(model.compute_loss(inputs, None, outputs)), sum(map(float, model.losses))
+    assert added > 0 and total - added == pytest.approx(oracle(model, inputs, outputs)["loss"], rel=1e-5)
+
+
 def oracle(model, inputs, outputs):
     """Losses and measures of logits, in NumPy."""
     out = {name: np.asarray(keras.ops.convert_to_numpy(x)) for name, x in outputs.items()}

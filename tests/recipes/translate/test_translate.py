@@ -90,9 +90,9 @@ def test_an_empty_test_set(quick, recipe, tmp_path):
 
 
 def test_options_together(tmp_path_factory):
-    """XLA on two replicas in mixed precision, Moses' tokens in true case, and vocabularies of two languages."""
+    """XLA on two replicas in mixed precision, without logits, Moses' tokens in true case, and two vocabularies."""
     size = ["--num-heads", 2, "--max-sentences", 500]
-    size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16"]
+    size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16", "loss_chunk_size=64"]
     training = [
         "--replicas",
         2,
@@ -172,7 +172,7 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
 def test_disentangled_mask_attention(tmp_path_factory):
     """Small, with its losses in the history, averaged weights, beam 5 and an exported model."""
     size = ["--num-heads", 2, "--max-sentences", 500]
-    size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16"]
+    size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16", "loss_chunk_size=64"]
     decoding = ["--epochs", 2, "--num-buckets", 1, "--average", 2, "--beam-size", 5]
     attention = ["--attention", "disentangled_mask"]
     folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *decoding)
