@@ -40,7 +40,7 @@ def our_steps():
     import keras
     import tensorflow as tf
 
-    from keras_headattn.models._bert.masking import sample
+    from keras_headattn._random import sample
 
     inputs = electra.inputs()
     plain = electra.make_trainer()

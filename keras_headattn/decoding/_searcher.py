@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -9,7 +10,16 @@ from keras.saving import deserialize_keras_object, register_keras_serializable, 
 from keras_headattn._model import Model
 from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
-from keras_headattn.decoding._search import beam_search, check_search, greedy_search, search_lengths
+from keras_headattn._validation import check_boolean, check_index, check_positive
+from keras_headattn.decoding._constraints import Constraints
+from keras_headattn.decoding._search import (
+    beam_search,
+    check_sampling,
+    check_search,
+    greedy_search,
+    sample_search,
+    search_lengths,
+)
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -30,14 +40,23 @@ class Searcher(Model):
         suppress: token ids that are never produced. Default `None`: `model.suppress`, if there is one.
         force_end: bool, True to end every translation with `end_id`, even at `max_length`. Default `None`:
             `model.force_end`, or False.
+        min_length, no_repeat_ngram_size, repetition_penalty: see `Constraints`. Default: none.
+        num_samples: int, translations to draw at random for each source, in place of the best; `beam_size` is then not
+            used. Default `None`: none.
+        temperature, top_k, top_p, seed: of the samples, see `sample_search`. Every call draws with the same seed.
+        return_token_scores: bool, True to return the log probability of each token, too. Default False.
 
     Call arguments:
         inputs: source token ids `(B, n)`, 0 = padding, or the model's other inputs, such as graphs.
         kernels: result of `decoding_kernels`, to reuse it between calls. Default `None`.
+        prefix: token ids `(B, P)`, zeros after the last one, that the translations of each source begin with, see
+            `Constraints`. Default `None`.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
-        `(B, beam_size)`, log probabilities divided by the length penalty. See `beam_search` for unfinished ones.
+        `(B, beam_size)`, log probabilities divided by the length penalty. See `beam_search` for unfinished ones. With
+        `return_token_scores` also `"token_scores"` `(B, beam_size, max_length)`. Samples have `num_samples` in place of
+        `beam_size`, in the order drawn.
 
     Raises:
         ValueError: if an argument is invalid.
@@ -53,6 +72,15 @@ class Searcher(Model):
         end_id: int = 3,
         suppress: Sequence[int] | None = None,
         force_end: bool | None = None,
+        min_length: int = 0,
+        no_repeat_ngram_size: int = 0,
+        repetition_penalty: float = 1.0,
+        num_samples: int | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        return_token_scores: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -64,7 +92,26 @@ class Searcher(Model):
             )
         sizes = (getattr(model, f"{side}_vocabulary_size", None) for side in ("target", "source"))
         suppress = getattr(model, "suppress", ()) if suppress is None else suppress
-        check_search(max_length, start_id, end_id, alpha, beam_size, suppress, next(filter(None, sizes), None))
+        self.constraints = Constraints(
+            tuple(suppress) if isinstance(suppress, (list, tuple)) else suppress,
+            min_length,
+            no_repeat_ngram_size,
+            repetition_penalty,
+            bool(getattr(model, "force_end", False) if force_end is None else force_end),
+        )
+        check_search(max_length, start_id, end_id, alpha, beam_size, self.constraints, next(filter(None, sizes), None))
+        check_sampling(temperature, top_k, top_p)
+        given = [
+            f"{name}={value}"
+            for name, value, default in (
+                ("temperature", temperature, 1),
+                ("top_k", top_k, None),
+                ("top_p", top_p, None),
+            )
+            if value != default
+        ]
+        if num_samples is None and given:
+            raise ValueError(f"`num_samples` must be given to draw samples. Received: {', '.join(given)}")
         positions = getattr(model, "max_length", None)
         if positions is not None and max_length > positions:
             raise ValueError(
@@ -77,27 +124,47 @@ class Searcher(Model):
         self.max_length = max_length
         self.start_id = start_id
         self.end_id = end_id
-        self.suppress = tuple(suppress)
-        self.force_end = bool(getattr(model, "force_end", False) if force_end is None else force_end)
+        self.num_samples = None if num_samples is None else check_positive("num_samples", num_samples)
+        self.temperature = temperature
+        self.top_k = top_k
+        self.top_p = top_p
+        self.seed = check_index("seed", seed)
+        self.return_token_scores = check_boolean("return_token_scores", return_token_scores)
 
     def build(self, input_shape: Any = None) -> None:
         if not self.model.built:
             self.model.build()
         self.built = True
 
-    def call(self, inputs: Tensor | Mapping[str, Tensor], kernels: dict[str, Any] | None = None) -> dict[str, Tensor]:
-        return self.search(inputs, kernels)
+    @property
+    def suppress(self) -> tuple[int, ...]:
+        """Token ids that are never produced."""
+        return self.constraints.suppress
+
+    @property
+    def force_end(self) -> bool:
+        """True if every translation ends with `end_id`."""
+        return self.constraints.force_end
+
+    def call(
+        self,
+        inputs: Tensor | Mapping[str, Tensor],
+        kernels: dict[str, Any] | None = None,
+        prefix: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        return self.search(inputs, kernels, prefix=prefix)
 
     def search(
         self,
         inputs: Tensor | Mapping[str, Tensor],
         kernels: dict[str, Any] | None = None,
         weights: Sequence[tuple[keras.Variable, Tensor]] | None = None,
+        prefix: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Searches with other tensors in place of the model's weights.
 
         Args:
-            inputs, kernels: as in a call.
+            inputs, kernels, prefix: as in a call.
             weights: list of `(variable, tensor)` for all variables that the search reads. Default `None`: the model's.
 
         Returns:
@@ -116,24 +183,66 @@ class Searcher(Model):
         if weights is None and keras.backend.backend() == "tensorflow":
             weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
-            return self._search(step, inputs, kwargs)
+            return self._search(step, inputs, kwargs, self._constrained(prefix))
 
-    def _search(self, step, inputs, kwargs):
-        model, k = self.model, self.beam_size
+    def _constrained(self, prefix):
+        """Returns the constraints with those of a call."""
+        if prefix is None:
+            return self.constraints
+        if len(prefix.shape) != 2 or (prefix.shape[1] or 0) > self.max_length:
+            raise ValueError(
+                f"`prefix` must have the shape (batch, at most {self.max_length}), as `max_length` is. "
+                f"Received: prefix of shape {tuple(prefix.shape)}"
+            )
+        return dataclasses.replace(self.constraints, prefix=prefix)
+
+    def _search(self, step, inputs, kwargs, constraints):
+        model, k = self.model, self.num_samples or self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
         batch_size = ops.shape(keras.tree.flatten(inputs)[0])[0]
         args = (batch_size, self.max_length, self.start_id, self.end_id)
-        options = dict(alpha=self.alpha, grow=grow, suppress=self.suppress, force_end=self.force_end)
+        options = dict(
+            alpha=self.alpha, grow=grow, constraints=constraints, return_token_scores=self.return_token_scores
+        )
+        if self.num_samples is not None:
+            if constraints.prefix is not None:
+                options["constraints"] = dataclasses.replace(
+                    constraints, prefix=ops.repeat(constraints.prefix, k, axis=0)
+                )
+            how = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
+            cache = model.init_cache(inputs, length, k, **kwargs)
+            found = sample_search(step, cache, k * batch_size, *args[1:], **how, **options)
+            return _named(ops.reshape(each, (batch_size, k, *each.shape[1:])) for each in found)
         if k == 1:
-            tokens, scores = greedy_search(step, model.init_cache(inputs, length, **kwargs), *args, **options)
-            return {"tokens": tokens[:, None], "scores": scores[:, None]}
+            found = greedy_search(step, model.init_cache(inputs, length, **kwargs), *args, **options)
+            return _named(each[:, None] for each in found)
         if getattr(model, "beams_share_rows", True):
             cache, reorder = model.init_cache(inputs, length * k, **kwargs), None
         else:
             cache, reorder = model.init_cache(inputs, length, k, **kwargs), model.reorder_cache
-        tokens, scores = beam_search(step, cache, *args, k, reorder=reorder, **options)
-        return {"tokens": tokens, "scores": scores}
+        return _named(beam_search(step, cache, *args, k, reorder=reorder, **options))
+
+    def score(self, inputs: Tensor | Mapping[str, Tensor], targets: Tensor) -> dict[str, Tensor]:
+        """Computes the log probabilities of given translations, in one pass of the model.
+
+        Args:
+            inputs: as in a call.
+            targets: token ids `(B, m)`, each with its `end_id`, zeros after it.
+
+        Returns:
+            Dictionary of `"scores"` `(B,)`, sums that are not divided by a length penalty, and `"token_scores"`
+            `(B, m)`.
+        """
+        self.build()
+        targets = ops.cast(targets, "int32")
+        start = ops.full_like(targets[:, :1], self.start_id)
+        shifted = {"target": ops.concatenate([start, targets[:, :-1]], axis=1)}
+        logits = self.model({**(inputs if isinstance(inputs, dict) else {"source": inputs}), **shifted}, training=False)
+        allowed = Constraints(self.suppress).restrict(logits, None, 0, self.end_id, self.max_length)
+        found = ops.take_along_axis(ops.log_softmax(allowed, axis=-1), targets[..., None], axis=-1)[..., 0]
+        found = ops.where(ops.equal(targets, 0), 0.0, found)
+        return {"scores": ops.sum(found, axis=1), "token_scores": found}
 
     def decoding_kernels(self) -> dict[str, Any] | None:
         """Returns the model's `decoding_kernels` to reuse between calls, `None` if it has none."""
@@ -153,8 +262,21 @@ class Searcher(Model):
             "end_id": self.end_id,
             "suppress": list(self.suppress),
             "force_end": self.force_end,
+            "min_length": self.constraints.min_length,
+            "no_repeat_ngram_size": self.constraints.no_repeat_ngram_size,
+            "repetition_penalty": self.constraints.repetition_penalty,
+            "num_samples": self.num_samples,
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "return_token_scores": self.return_token_scores,
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})
+
+
+def _named(found):
+    return dict(zip(("tokens", "scores", "token_scores"), found, strict=False))

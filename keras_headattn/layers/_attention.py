@@ -11,6 +11,7 @@ from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer, serialize_layer
+from keras_headattn._random import FixedSeed
 from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import (
     as_axes,
@@ -36,7 +37,7 @@ from keras_headattn.layers._cache import empty_cache, write_entry, write_positio
 from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
-from keras_headattn.layers._query_chunks import FixedSeed, as_chunk_size, attend_in_chunks, rows_at_once
+from keras_headattn.layers._query_chunks import as_chunk_size, attend_in_chunks, rows_at_once
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.ops import attend, masked_softmax, sliding_window_mask
 from keras_headattn.ops._attention import head_product, key_product

@@ -19,16 +19,6 @@ NOWHERE = -(2**30)  # position of padding, outside every window
 PRIME = 104729  # difference between the seeds of two chunks
 
 
-class FixedSeed(keras.random.SeedGenerator):
-    """Seed generator that returns a given tensor."""
-
-    def __init__(self, seed):
-        self.seed = seed
-
-    def next(self, ordered=True):
-        return self.seed
-
-
 def as_chunk_size(size, layer, is_possible):
     """Checks and returns the argument `query_chunk_size` of a layer."""
     if size is not None and not is_possible:

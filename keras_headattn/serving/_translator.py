@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._validation import check_positive
-from keras_headattn.data import source_batches, source_lengths
+from keras_headattn.data import pad_ids, source_batches, source_lengths
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
@@ -23,11 +23,15 @@ class Translation:
         text: str.
         score: float, log probability divided by the length penalty.
         is_cut: bool, True if the source was too long, so that its end is not translated. Default False.
+        token_scores: tuple of `(token, log probability)`, if the searcher returns them. Default `()`.
+        others: other translations of the sentence, best first; samples in the order drawn. Default `()`.
     """
 
     text: str
     score: float
     is_cut: bool = False
+    token_scores: tuple[tuple[str, float], ...] = ()
+    others: tuple["Translation", ...] = ()
 
 
 class Translator:
@@ -48,17 +52,20 @@ class Translator:
         jit_compile: bool, True to compile with XLA: faster, after a few seconds for each shape. Default True.
         start_id: int, token id before a translation. Default `None`: `target_tokenizer.bos_id`, or its padding (as in
             T5) if it has none.
-        suppress: token ids that are never produced. Default `None`: the model's, see `decoding.Searcher`.
+        num_hypotheses: int, translations of each sentence, at most `beam_size`. Default `None`: 1, or all samples.
+        **search_arguments: other arguments of `decoding.Searcher`, such as `min_length` or `num_samples`.
 
     Call arguments:
         sentences: list of str. Empty sentences stay empty.
+        prefixes: list of str, what each translation begins with, `""` for anything. Default `None`.
         progress: function of the number of sentences done, called after each batch. Default `None`.
 
     Returns:
         List of `Translation`, one for each sentence.
 
     Raises:
-        ValueError: if the beam is too wide for the vocabulary, `sentences` is a str, or `Searcher` refuses an argument.
+        ValueError: if the beam is too wide for the vocabulary, `sentences` is a str, a prefix is longer than
+            `max_length`, or `Searcher` refuses an argument.
 
     Attributes:
         searcher: the `Searcher`, for `export_translator`.
@@ -95,49 +102,135 @@ class Translator:
         batch_size: int = 64,
         jit_compile: bool = True,
         start_id: int | None = None,
-        suppress: Sequence[int] | None = None,
+        num_hypotheses: int | None = None,
+        **search_arguments: Any,
     ):
         self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
         self.batch_size = check_positive("batch_size", batch_size)
         if start_id is None:
             start_id = target_tokenizer.bos_id if target_tokenizer.bos_id >= 0 else target_tokenizer.pad_id
         self.searcher = Searcher(
-            model, beam_size, alpha, max_length, start_id, target_tokenizer.eos_id, suppress=suppress
+            model, beam_size, alpha, max_length, start_id, target_tokenizer.eos_id, **search_arguments
         )
+        found = self.searcher.num_samples or beam_size
+        self.num_hypotheses = check_positive("num_hypotheses", num_hypotheses or self.searcher.num_samples or 1)
+        if self.num_hypotheses > found:
+            raise ValueError(
+                f"`num_hypotheses` must be at most {found}, as many as are searched for. "
+                f"Received: num_hypotheses={num_hypotheses}"
+            )
         pieces = target_tokenizer.vocabulary_size
         if 2 * beam_size > pieces:
             raise ValueError(f"`beam_size` must be at most half of {pieces} pieces. Received: beam_size={beam_size}")
         self.buckets = source_buckets(model, max_length, max_source_length)
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
+        self._score = tf.function(self.searcher.score, jit_compile=jit_compile, autograph=False, reduce_retracing=True)
 
     @property
     def max_source_length(self) -> int:
         """int, most tokens of a source."""
         return self.buckets[-1]
 
-    def __call__(self, sentences: Sequence[str], progress: Callable[[int], Any] | None = None) -> list[Translation]:
+    def __call__(
+        self,
+        sentences: Sequence[str],
+        progress: Callable[[int], Any] | None = None,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[Translation]:
         if isinstance(sentences, str):
             raise ValueError(f"`sentences` must be a list of str. Received: the str {sentences[:60]!r}")
         places = [place for place, sentence in enumerate(sentences) if sentence.strip()]
-        ids = self.text.encode_source([sentences[place] for place in places])
-        is_cut = [len(row) > self.max_source_length for row in ids]
-        ids = [self._cut(row) if cut else row for row, cut in zip(ids, is_cut, strict=True)]
+        ids, is_cut = self._source([sentences[place] for place in places])
+        prefix = None if prefixes is None else self._prefix(sentences, prefixes)[places]
         translations = [Translation("", 0.0)] * len(sentences)
         done = len(sentences) - len(places)
         kernels = self.searcher.decoding_kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
-            result = self._search_of(batch.shape, kernels)(tf.constant(batch), kernels)
-            texts = self.text.decode(result["tokens"][: len(indices), 0])
-            for index, text, score in zip(indices, texts, result["scores"][:, 0].numpy(), strict=False):
-                translations[places[index]] = Translation(text, float(score), is_cut[index])
+            own = None if prefix is None else pad_ids(prefix[indices], len(batch), prefix.shape[1])
+            result = self._search_of(batch.shape, kernels, own)(tf.constant(batch), kernels, own)
+            for index, found in zip(indices, self._translations(result, len(indices)), strict=True):
+                first, *others = (dataclasses.replace(each, is_cut=is_cut[index]) for each in found)
+                translations[places[index]] = dataclasses.replace(first, others=tuple(others))
             done += len(indices)
             if progress:
                 progress(done)
         return translations
 
-    def _search_of(self, shape, kernels):
+    def _source(self, sentences):
+        """Returns the token ids of sentences, and which of them are cut."""
+        ids = self.text.encode_source(sentences)
+        is_cut = [len(row) > self.max_source_length for row in ids]
+        return [self._cut(row) if cut else row for row, cut in zip(ids, is_cut, strict=True)], is_cut
+
+    def _prefix(self, sentences, prefixes):
+        """Returns the tokens of prefixes, `(N, P)`."""
+        if isinstance(prefixes, str) or len(prefixes) != len(sentences):
+            raise ValueError(
+                f"`prefixes` must be a list of {len(sentences)} str, one for each sentence. Received: {prefixes!r:.60}"
+            )
+        rows = [[token for token in row if token != self.searcher.end_id] for row in self.text.encode_target(prefixes)]
+        longest = max(map(len, rows), default=0)
+        if longest > self.searcher.max_length:
+            raise ValueError(
+                f"A prefix must have at most {self.searcher.max_length} tokens, as `max_length` says. "
+                f"Received: {longest} tokens, {prefixes[[*map(len, rows)].index(longest)][:60]!r}"
+            )
+        width = min(self.searcher.max_length, max(8, -(-longest // 8) * 8))  # few shapes
+        return pad_ids(rows, len(rows), width)
+
+    def _translations(self, result, number):
+        """Yields the translations of each sentence of a batch."""
+        tokens, scores = (result[name][:number, : self.num_hypotheses].numpy() for name in ("tokens", "scores"))
+        texts = self.text.decode(tokens.reshape(-1, tokens.shape[-1]))
+        token_scores = [()] * len(texts)
+        if "token_scores" in result:
+            rows = result["token_scores"][:number, : self.num_hypotheses].numpy().reshape(-1, tokens.shape[-1])
+            token_scores = [self._scored(*pair) for pair in zip(tokens.reshape(rows.shape), rows, strict=True)]
+        found = [
+            Translation(text, float(score), token_scores=by_token)
+            for text, score, by_token in zip(texts, scores.ravel(), token_scores, strict=True)
+        ]
+        for i in range(number):
+            yield found[i * self.num_hypotheses : (i + 1) * self.num_hypotheses]
+
+    def _scored(self, ids, scores):
+        """Returns pairs of the tokens of ids and their scores."""
+        pairs = zip(ids[ids != 0].tolist(), scores[ids != 0].tolist(), strict=True)
+        return tuple((self.text.target.id_to_token(token), score) for token, score in pairs)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
+        """Scores given translations.
+
+        Args:
+            sources, targets: lists of str, one translation for each source.
+
+        Returns:
+            List of `Translation` with `targets` as texts, log probabilities as scores, not divided by a length penalty,
+            and those of each token.
+        """
+        if isinstance(sources, str) or isinstance(targets, str) or len(sources) != len(targets):
+            raise ValueError(
+                "`sources` and `targets` must be lists of as many str. "
+                f"Received: sources of length {len(sources)}, targets of length {len(targets)}"
+            )
+        ids, is_cut = self._source(sources)
+        written = self.text.encode_target(targets)
+        scored = [Translation("", 0.0)] * len(targets)
+        for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
+            rows = [written[index] for index in indices]
+            width = -(-max(map(len, rows)) // 16) * 16  # few shapes
+            found = self._score(tf.constant(batch), tf.constant(pad_ids(rows, len(batch), width)))
+            for index, row, score, by_token in zip(
+                indices, rows, found["scores"].numpy(), found["token_scores"].numpy(), strict=False
+            ):
+                by_token = self._scored(np.asarray(row), by_token[: len(row)])
+                scored[index] = Translation(targets[index], float(score), is_cut[index], by_token)
+        return scored
+
+    def _search_of(self, shape, kernels, prefix):
         """Returns the search for a shape of batch; calling the function instead would warn of retracing."""
-        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels)
+        own = None if prefix is None else tf.TensorSpec(prefix.shape, tf.int32)
+        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels, own)
 
     def _cut(self, row):
         source, last = self.text.source, self.max_source_length - 1

@@ -73,6 +73,7 @@ def naive_beam_search(log_probs, max_length, end, beam_size, alpha):
             ((*prefix, token), total + rows[i][token])
             for i, (prefix, total) in enumerate(beam)
             for token in range(rows.shape[1])
+            if rows[i][token] > -np.inf
         ]
         candidates = sorted(candidates, key=lambda item: -item[1])[: 2 * beam_size]
         finished += [(h, total / penalty(length, alpha)) for h, total in candidates if h[-1] == end]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_headattn.decoding import beam_search, greedy_search, length_penalty
+from keras_headattn.decoding import Constraints, beam_search, greedy_search, length_penalty
 from tests.decoding.tables import (
     END,
     START,
@@ -261,7 +261,7 @@ def test_suppressed_tokens(beam_size, alpha):
         own = {} if search is greedy_search else {"beam_size": beam_size}
         found, expected = (
             search(table_step(tf.constant(each)), {}, 3, 6, START, END, alpha=alpha, **own, **suppress)
-            for each, suppress in ((tables, {"suppress": [5, 0]}), (without, {}))
+            for each, suppress in ((tables, {"constraints": Constraints(suppress=[5, 0])}), (without, {}))
         )
         np.testing.assert_array_equal(found[0], expected[0])
         np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
@@ -369,12 +369,12 @@ def test_forced_ends(beam_size):
     tables = random_tables(3, 9, seed=12)
     tables[:, :, END] -= 30
     step = table_step(tf.constant(tables))
-    tokens, scores = greedy_search(step, {}, 3, 5, START, END, force_end=True)
+    tokens, scores = greedy_search(step, {}, 3, 5, START, END, constraints=Constraints(force_end=True))
     longer, expected = greedy_search(step, {}, 3, 4, START, END)
     np.testing.assert_array_equal(tokens[:, :4], longer)
     np.testing.assert_array_equal(tokens[:, 4], [END] * 3)
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
-    tokens, scores = beam_search(step, {}, 3, 5, START, END, beam_size, 0.0, force_end=True)
+    tokens, scores = beam_search(step, {}, 3, 5, START, END, beam_size, 0.0, constraints=Constraints(force_end=True))
     longer, expected = beam_search(step, {}, 3, 4, START, END, beam_size, 0.0)
     np.testing.assert_array_equal(tokens[:, :, :4], longer)
     np.testing.assert_array_equal(tokens[:, :, 4], np.full((3, beam_size), END))
@@ -409,8 +409,9 @@ def test_beam_wider_than_half_the_vocabulary():
 def test_arguments_that_make_no_sense(arguments, message):
     arguments = {"max_length": 3, "start_id": START, "end_id": END, "alpha": 0.6, **arguments}
     step = table_step(random_tables(1))
+    suppress = arguments.pop("suppress", ())
     for search in (greedy_search, beam_search):
         with pytest.raises(ValueError, match=message):
-            search(step, {}, 1, **arguments)
+            search(step, {}, 1, **arguments, constraints=Constraints(suppress))
     with pytest.raises(ValueError, match="`beam_size` must be a positive integer. Received: beam_size=0"):
         beam_search(step, {}, 1, 3, START, END, beam_size=0)

@@ -314,3 +314,66 @@ def test_translations_longer_than_the_learned_positions():
 def test_beam_wider_than_half_the_vocabulary():
     with pytest.raises(ValueError, match="beam_size.*Received: "):
         search(usual(), sources(), beam_size=TARGET_VOCABULARY // 2 + 1)
+
+
+# Options
+
+
+def test_constraints_reach_the_search():
+    model, source = usual(), sources()
+    plain = Searcher(model, 3, max_length=STEPS, start_id=START, end_id=END)(source)
+    first = array(plain["tokens"])[:, 0]
+    searcher = Searcher(model, 3, max_length=STEPS, start_id=START, end_id=END, min_length=STEPS - 1)
+    assert (array(searcher(source)["tokens"])[:, :, : STEPS - 1] != END).all()
+    prefix = np.array([[7, 9], [8, 0], [0, 0]])
+    found = array(Searcher(model, 3, max_length=STEPS, start_id=START, end_id=END)(source, prefix=prefix)["tokens"])
+    assert (found[0, :, :2] == [7, 9]).all() and (found[1, :, 0] == 8).all()
+    np.testing.assert_array_equal(found[2, 0], first[2])
+
+
+@each_kind
+def test_samples_of_each_source(case):
+    model, source = usual(case.name), sources()
+    options = dict(max_length=STEPS, start_id=START, end_id=END, num_samples=4, temperature=1.5, seed=3)
+    found = Searcher(model, return_token_scores=True, **options)(source)
+    assert found["tokens"].shape == found["token_scores"].shape == (3, 4, STEPS)
+    for i in range(3):
+        log_probs = one_shot_log_probs(model, source[i])
+        for k in range(4):
+            hypothesis = ended_tokens(array(found["tokens"])[i, k], END)
+            assert array(found["scores"])[i, k] == pytest.approx(score(log_probs, hypothesis, 0.6), rel=1e-3)
+
+
+def test_scores_of_given_translations_are_those_of_the_search():
+    model, source = usual(), sources()
+    searcher = Searcher(model, 1, 0.0, STEPS, START, END, suppress=[5], return_token_scores=True)
+    found = searcher(source)
+    scored = searcher.score(source, found["tokens"][:, 0])
+    np.testing.assert_allclose(array(scored["token_scores"]), array(found["token_scores"])[:, 0], atol=1e-4)
+    np.testing.assert_allclose(array(scored["scores"]), array(found["scores"])[:, 0], rtol=1e-4)
+
+
+def test_options_are_kept_in_files(tmp_path):
+    options = dict(min_length=2, no_repeat_ngram_size=2, repetition_penalty=1.2, num_samples=2, top_k=4, top_p=0.9)
+    searcher = Searcher(usual(), max_length=STEPS, seed=5, temperature=0.7, return_token_scores=True, **options)
+    config = Searcher.from_config(searcher.get_config()).get_config()
+    assert config.items() >= options.items() and (config["seed"], config["temperature"]) == (5, 0.7)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"temperature": 0.5}, "`num_samples` must be given to draw samples. Received: temperature=0.5"),
+        ({"num_samples": 0}, "`num_samples` must be a positive integer. Received: num_samples=0"),
+        ({"num_samples": 2, "top_p": 0.0}, "`top_p` must be .* Received: top_p=0.0"),
+        ({"min_length": 128}, "`min_length` must be below `max_length`. Received: min_length=128, max_length=128"),
+    ],
+)
+def test_wrong_options(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Searcher(usual(), **wrong)
+
+
+def test_a_prefix_longer_than_the_search():
+    with pytest.raises(ValueError, match="`prefix` must have the shape .batch, at most 6.*Received: .*(3, 7)"):
+        Searcher(usual(), max_length=STEPS)(sources(), prefix=np.ones((3, 7), "int32"))

@@ -9,8 +9,9 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from keras_headattn._random import sample
 from keras_headattn.models import Bert, MaskedLM, MaskedLMPretraining
-from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn, replace_at, sample
+from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn, replace_at
 from tests.models.electra import LENGTH, MASK, SPECIAL, VOCABULARY, texts
 
 SEEDS = st.integers(0, 2**31 - 1)

@@ -118,6 +118,60 @@ def test_lengths_of_sources(tokenizer, positions, options, buckets):
     assert translate.buckets == buckets and translate.max_source_length == buckets[-1]
 
 
+def test_prefixes(translate, tokenizer):
+    prefixes = ["die K", "", "ein"]
+    found = translate(ENGLISH, prefixes=prefixes)
+    assert all(each.text.startswith(prefix) for each, prefix in zip(found, prefixes, strict=True))
+    assert found[1].text == translate(ENGLISH)[1].text
+
+
+def test_several_translations_of_a_sentence(tokenizer):
+    translate = Translator(make_model(), tokenizer, tokenizer, num_hypotheses=2, max_source_length=32, **OPTIONS)
+    for found in translate(ENGLISH):
+        (other,) = found.others
+        assert other.text != found.text and other.score <= found.score
+
+
+def test_samples(tokenizer):
+    translate = Translator(make_model(), tokenizer, tokenizer, num_samples=3, temperature=2.0, seed=4, **OPTIONS)
+    found = translate(ENGLISH)
+    assert found == translate(ENGLISH) and len(found[0].others) == 2
+    assert len({found[0].text, *(other.text for other in found[0].others)}) > 1
+
+
+def test_scores_of_tokens_and_of_given_translations(tokenizer):
+    translate = Translator(
+        make_model(), tokenizer, tokenizer, alpha=0.0, suppress=[0], return_token_scores=True, **OPTIONS
+    )
+    for sentence, found in zip(ENGLISH, translate(ENGLISH), strict=True):
+        assert sum(score for _, score in found.token_scores) == pytest.approx(found.score, rel=1e-4)
+        if found.token_scores[-1][0] != "</s>":
+            continue  # not a whole translation
+        (scored,) = translate.score([sentence], [found.text])
+        if [token for token, _ in scored.token_scores] == [token for token, _ in found.token_scores]:
+            assert scored.score == pytest.approx(found.score, rel=1e-4)
+    scored = translate.score(ENGLISH, GERMAN)
+    assert [each.text for each in scored] == GERMAN
+    for each in scored:
+        assert sum(score for _, score in each.token_scores) == pytest.approx(each.score, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"prefixes": "die"}, "`prefixes` must be a list of 3 str.* Received: 'die'"),
+        ({"prefixes": ["die"]}, "`prefixes` must be a list of 3 str.* Received: \\['die'\\]"),
+        (
+            {"prefixes": ["", "ein Hund lief der Katze nach und schlief", ""]},
+            "at most 8 tokens.* Received: .*'ein Hund",
+        ),
+    ],
+)
+def test_wrong_prefixes(translate, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        translate(ENGLISH, **arguments)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -125,6 +179,7 @@ def test_lengths_of_sources(tokenizer, positions, options, buckets):
         ({"max_source_length": 1}, "Received: max_source_length=1"),
         ({"max_source_length": 13}, "at most 12, the model's.*Received: max_source_length=13"),
         ({"batch_size": 0}, "batch_size=0"),
+        ({"num_hypotheses": 3}, "`num_hypotheses` must be at most 2, .* Received: num_hypotheses=3"),
         ({"max_length": 13}, "at most 12"),
     ],
 )

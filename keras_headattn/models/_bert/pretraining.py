@@ -10,11 +10,12 @@ from keras import ops
 
 from keras_headattn._identifiers import arguments_of, check_seed
 from keras_headattn._model import Model
+from keras_headattn._random import sample
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive
 from keras_headattn.losses import MeanOfLosses
 from keras_headattn.models._bert.bert import Bert
-from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn, sample
+from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn
 from keras_headattn.ops._linear_crossentropy import is_likeliest, map_logits, smoothed_crossentropy
 
 MASKS = ("masked_ids", "mask_positions", "mask_weights")

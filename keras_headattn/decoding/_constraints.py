@@ -1,0 +1,131 @@
+import dataclasses
+from collections.abc import Sequence
+
+from keras import ops
+
+from keras_headattn._types import Tensor
+from keras_headattn._validation import check_boolean, check_number, check_positive
+
+NEVER = float("-inf")
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+    """What a search may and must produce.
+
+    Args:
+        suppress: token ids that are never produced, excluded before the softmax. Default: none.
+        min_length: int or scalar tensor, number of tokens before `end_id` may follow. Default 0.
+        no_repeat_ngram_size: int n, so that no n tokens come twice in this order. Default 0: they may.
+        repetition_penalty: number or scalar tensor above 0. Positive logits of tokens that a hypothesis has are divided
+            by it, negative ones multiplied. Default 1.
+        force_end: True to make the token at `max_length` always `end_id`. Default False.
+        prefix: token ids `(B, P)`, zeros after the last one, that the hypotheses of a row begin with. Their log
+            probabilities are not part of scores. Default: none.
+
+    Source: Keskar et al. 2019, "CTRL: A conditional transformer language model for controllable generation", section
+    4.1, for the repetition penalty.
+
+    Raises:
+        ValueError: if an argument is invalid.
+    """
+
+    suppress: Sequence[int] = ()
+    min_length: int | Tensor = 0
+    no_repeat_ngram_size: int = 0
+    repetition_penalty: float | Tensor = 1.0
+    force_end: bool = False
+    prefix: Tensor | None = None
+
+    def __post_init__(self):
+        if isinstance(self.suppress, (str, int)):
+            raise ValueError(
+                f"`suppress` must be a list of token ids without `end_id`. Received: suppress={self.suppress!r}"
+            )
+        for name in ("min_length", "no_repeat_ngram_size"):
+            value = getattr(self, name)
+            if not ops.is_tensor(value) and value != 0:
+                check_positive(name, value)
+        if not ops.is_tensor(self.repetition_penalty):
+            check_number("repetition_penalty", self.repetition_penalty, above=0)
+        check_boolean("force_end", self.force_end)
+
+    @property
+    def read_tokens(self) -> bool:
+        """True if a next token depends on all tokens before."""
+        return bool(self.no_repeat_ngram_size) or _is_on(self.repetition_penalty, 1)
+
+    def restrict(self, logits, tokens, index, end_id, max_length):
+        """Returns float32 logits `(B, K, V)` of the next tokens, -inf for those that may not follow.
+
+        Args:
+            tokens: `(B, K, T)`, of which those before `index` count; `None` unless `read_tokens`.
+        """
+        logits = ops.cast(logits, "float32")
+        if _is_on(self.repetition_penalty, 1):
+            logits = self._penalize(logits, tokens, index)
+        if self.no_repeat_ngram_size:
+            is_repeated, repeated = _repeated_ngrams(tokens, index, self.no_repeat_ngram_size)
+            logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
+        ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
+        if self.suppress:
+            logits = ops.where(ops.any(ops.equal(ids[:, None], list(self.suppress)), axis=1), NEVER, logits)
+        if _is_on(self.min_length, 0):
+            logits = ops.where(ops.logical_and(index < self.min_length, ops.equal(ids, end_id)), NEVER, logits)
+        if self.force_end:
+            is_last = ops.equal(index, max_length - 1)
+            logits = ops.where(ops.logical_and(is_last, ops.not_equal(ids, end_id)), NEVER, logits)
+        if self.no_repeat_ngram_size:  # nothing else may follow
+            is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
+            logits = ops.where(ops.logical_and(is_stuck, ops.equal(ids, end_id)), 0.0, logits)
+        if self.prefix is None:
+            return logits
+        forced = self._forced(index)[:, None, None]
+        is_forced = ops.where(ops.equal(ids, forced), 0.0, NEVER)
+        return ops.where(forced > 0, is_forced, logits)
+
+    def _penalize(self, logits, tokens, index):
+        values = ops.take_along_axis(logits, tokens, axis=-1)
+        penalty = ops.cast(self.repetition_penalty, "float32")
+        is_there = ops.arange(tokens.shape[-1], dtype="int32") < index
+        return _replace(logits, tokens, is_there, ops.where(values > 0, values / penalty, values * penalty))
+
+    def _forced(self, index):
+        """Returns the token of the prefixes at a step, `(B,)`, 0 after their end."""
+        prefix = ops.cast(self.prefix, "int32")
+        return ops.sum(ops.where(ops.equal(ops.arange(ops.shape(prefix)[1], dtype="int32"), index), prefix, 0), axis=1)
+
+
+def _is_on(value, default):
+    return ops.is_tensor(value) or value != default
+
+
+def _repeated_ngrams(tokens, index, size):
+    """Returns where an n-gram begins whose first n - 1 tokens are the last ones before `index`, and its last token."""
+    length = tokens.shape[-1]
+    positions = ops.arange(length, dtype="int32")
+    is_repeated = ops.broadcast_to(positions + (size - 1) < index, ops.shape(tokens))
+    for i in range(size - 1):
+        last = ops.sum(ops.where(ops.equal(positions, index - (size - 1 - i)), tokens, 0), axis=-1, keepdims=True)
+        is_repeated = ops.logical_and(is_repeated, ops.equal(_shifted(tokens, i), last))
+    return is_repeated, _shifted(tokens, size - 1)
+
+
+def _shifted(tokens, number):
+    """Returns the tokens without the first ones, and zeros."""
+    number = min(number, tokens.shape[-1])
+    return ops.concatenate([tokens[..., number:], ops.zeros_like(tokens[..., :number])], axis=-1)
+
+
+def _replace(logits, tokens, where, values):
+    """Writes `values` `(B, K, T)` to the logits `(B, K, V)` of tokens `(B, K, T)`, `where` it is so."""
+    size = ops.shape(logits)[-1]
+    columns = ops.reshape(ops.where(where, tokens, size), (-1, tokens.shape[-1]))
+    values = ops.reshape(ops.broadcast_to(values, ops.shape(tokens)), (-1,))
+    rows = ops.arange(ops.shape(columns)[0], dtype="int32")[:, None] + 0 * columns
+    places = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(columns, (-1,))], axis=-1)
+    padded = ops.pad(ops.reshape(logits, (-1, size)), [(0, 0), (0, 1)])  # a column for tokens that are not replaced
+    return ops.reshape(ops.scatter_update(padded, places, values)[:, :size], ops.shape(logits))
+
+
+NONE = Constraints()
