@@ -15,9 +15,9 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
-    ["_private", "_identifiers", "_recompute", "_tensorflow", "_types"],
-    ["_heads", "_model", "_validation", "_figures", "_attention_page", "ops"],
-    ["positions"],
+    ["_private", "_identifiers", "_recompute", "_tensorflow", "_types", "_validation"],
+    ["_heads", "_model", "_figures", "_attention_page", "ops"],
+    ["positions", "_random"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],
     ["training", "serving", "text", "metrics", "analysis", "data", "interop", "utils"],

@@ -11,7 +11,7 @@ NEVER = float("-inf")
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
-    """What a search may and must produce.
+    """Rules for the tokens that a search produces.
 
     Args:
         suppress: token ids that are never produced, excluded before the softmax. Default: none.
@@ -50,50 +50,58 @@ class Constraints:
             check_number("repetition_penalty", self.repetition_penalty, above=0)
         check_boolean("force_end", self.force_end)
 
-    @property
-    def read_tokens(self) -> bool:
-        """True if a next token depends on all tokens before."""
-        return bool(self.no_repeat_ngram_size) or _is_on(self.repetition_penalty, 1)
 
-    def restrict(self, logits, tokens, index, end_id, max_length):
-        """Returns float32 logits `(B, K, V)` of the next tokens, -inf for those that may not follow.
+NONE = Constraints()
 
-        Args:
-            tokens: `(B, K, T)`, of which those before `index` count; `None` unless `read_tokens`.
-        """
-        logits = ops.cast(logits, "float32")
-        if _is_on(self.repetition_penalty, 1):
-            logits = self._penalize(logits, tokens, index)
-        if self.no_repeat_ngram_size:
-            is_repeated, repeated = _repeated_ngrams(tokens, index, self.no_repeat_ngram_size)
-            logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
-        ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
-        if self.suppress:
-            logits = ops.where(ops.any(ops.equal(ids[:, None], list(self.suppress)), axis=1), NEVER, logits)
-        if _is_on(self.min_length, 0):
-            logits = ops.where(ops.logical_and(index < self.min_length, ops.equal(ids, end_id)), NEVER, logits)
-        if self.force_end:
-            is_last = ops.equal(index, max_length - 1)
-            logits = ops.where(ops.logical_and(is_last, ops.not_equal(ids, end_id)), NEVER, logits)
-        if self.no_repeat_ngram_size:  # nothing else may follow
-            is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
-            logits = ops.where(ops.logical_and(is_stuck, ops.equal(ids, end_id)), 0.0, logits)
-        if self.prefix is None:
-            return logits
-        forced = self._forced(index)[:, None, None]
-        is_forced = ops.where(ops.equal(ids, forced), 0.0, NEVER)
-        return ops.where(forced > 0, is_forced, logits)
 
-    def _penalize(self, logits, tokens, index):
-        values = ops.take_along_axis(logits, tokens, axis=-1)
-        penalty = ops.cast(self.repetition_penalty, "float32")
-        is_there = ops.arange(tokens.shape[-1], dtype="int32") < index
-        return _replace(logits, tokens, is_there, ops.where(values > 0, values / penalty, values * penalty))
+def read_tokens(constraints):
+    """Returns True if a next token depends on all tokens before."""
+    return bool(constraints.no_repeat_ngram_size) or _is_on(constraints.repetition_penalty, 1)
 
-    def _forced(self, index):
-        """Returns the token of the prefixes at a step, `(B,)`, 0 after their end."""
-        prefix = ops.cast(self.prefix, "int32")
-        return ops.sum(ops.where(ops.equal(ops.arange(ops.shape(prefix)[1], dtype="int32"), index), prefix, 0), axis=1)
+
+def restrict(constraints, logits, tokens, index, end_id, max_length):
+    """Returns float32 logits `(B, K, V)` of the next tokens, -inf for those that may not follow.
+
+    Args:
+        tokens: `(B, K, T)`, of which those before `index` count; `None` unless `read_tokens`.
+    """
+    logits = ops.cast(logits, "float32")
+    if _is_on(constraints.repetition_penalty, 1):
+        logits = _penalize(constraints.repetition_penalty, logits, tokens, index)
+    if constraints.no_repeat_ngram_size:
+        is_repeated, repeated = _repeated_ngrams(tokens, index, constraints.no_repeat_ngram_size)
+        logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
+    forbids = constraints.suppress or _is_on(constraints.min_length, 0) or constraints.force_end
+    if not (forbids or constraints.no_repeat_ngram_size or constraints.prefix is not None):
+        return logits
+    ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
+    if constraints.suppress:
+        logits = ops.where(ops.any(ops.equal(ids[:, None], list(constraints.suppress)), axis=1), NEVER, logits)
+    if _is_on(constraints.min_length, 0):
+        is_early = index < constraints.min_length
+        logits = ops.where(ops.logical_and(is_early, ops.equal(ids, end_id)), NEVER, logits)
+    if constraints.force_end:
+        is_last = ops.equal(index, max_length - 1)
+        logits = ops.where(ops.logical_and(is_last, ops.not_equal(ids, end_id)), NEVER, logits)
+    if constraints.no_repeat_ngram_size:  # nothing else may follow
+        is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
+        logits = ops.where(ops.logical_and(is_stuck, ops.equal(ids, end_id)), 0.0, logits)
+    if constraints.prefix is None:
+        return logits
+    forced = _forced(constraints.prefix, index)[:, None, None]
+    return ops.where(forced > 0, ops.where(ops.equal(ids, forced), 0.0, NEVER), logits)
+
+
+def _penalize(penalty, logits, tokens, index):
+    values, penalty = ops.take_along_axis(logits, tokens, axis=-1), ops.cast(penalty, "float32")
+    is_there = ops.arange(tokens.shape[-1], dtype="int32") < index
+    return _replace(logits, tokens, is_there, ops.where(values > 0, values / penalty, values * penalty))
+
+
+def _forced(prefix, index):
+    """Returns the token of the prefixes at a step, `(B,)`, 0 after their end."""
+    prefix = ops.cast(prefix, "int32")
+    return ops.sum(ops.where(ops.equal(ops.arange(ops.shape(prefix)[1], dtype="int32"), index), prefix, 0), axis=1)
 
 
 def _is_on(value, default):
@@ -126,6 +134,3 @@ def _replace(logits, tokens, where, values):
     places = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(columns, (-1,))], axis=-1)
     padded = ops.pad(ops.reshape(logits, (-1, size)), [(0, 0), (0, 1)])  # a column for tokens that are not replaced
     return ops.reshape(ops.scatter_update(padded, places, values)[:, :size], ops.shape(logits))
-
-
-NONE = Constraints()

@@ -11,7 +11,7 @@ from keras import ops
 from keras_headattn._random import FixedSeed, sample
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number, check_positive
-from keras_headattn.decoding._constraints import NEVER, NONE, Constraints
+from keras_headattn.decoding._constraints import NEVER, NONE, Constraints, read_tokens, restrict
 from keras_headattn.decoding._top_k import pick, top_k
 
 EMPTY = -1e9  # score of missing sequences
@@ -172,8 +172,8 @@ def _search_rows(
 
     def body(index, last, tokens, scores, lengths, finished, gains, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
-        before = tokens[:, None] if constraints.read_tokens else None
-        logits = constraints.restrict(logits, before, index, end_id, max_length)
+        before = tokens[:, None] if read_tokens(constraints) else None
+        logits = restrict(constraints, logits, before, index, end_id, max_length)
         chosen, gained = choose(ops.reshape(logits, (-1, ops.shape(logits)[-1])), index)
         chosen = ops.where(finished, 0, chosen)
         gained = ops.where(finished, 0.0, gained)
@@ -268,8 +268,8 @@ def beam_search(
         else:
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
             logits = ops.reshape(logits, (-1, k, ops.shape(logits)[-1]))
-        before = _along(history[:, k:], written, slots) if constraints.read_tokens else None
-        logits = constraints.restrict(logits, before, index, end_id, max_length)
+        before = _along(history[:, k:], written, slots) if read_tokens(constraints) else None
+        logits = restrict(constraints, logits, before, index, end_id, max_length)
         old = scores
         scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
         ends, index = ops.equal(tokens, end_id), index + 1

@@ -11,7 +11,7 @@ from keras_headattn._model import Model
 from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
-from keras_headattn.decoding._constraints import Constraints
+from keras_headattn.decoding._constraints import Constraints, restrict
 from keras_headattn.decoding._search import (
     beam_search,
     check_sampling,
@@ -139,7 +139,7 @@ class Searcher(Model):
     @property
     def suppress(self) -> tuple[int, ...]:
         """Token ids that are never produced."""
-        return self.constraints.suppress
+        return tuple(self.constraints.suppress)
 
     @property
     def force_end(self) -> bool:
@@ -239,7 +239,7 @@ class Searcher(Model):
         start = ops.full_like(targets[:, :1], self.start_id)
         shifted = {"target": ops.concatenate([start, targets[:, :-1]], axis=1)}
         logits = self.model({**(inputs if isinstance(inputs, dict) else {"source": inputs}), **shifted}, training=False)
-        allowed = Constraints(self.suppress).restrict(logits, None, 0, self.end_id, self.max_length)
+        allowed = restrict(Constraints(self.suppress), logits, None, 0, self.end_id, self.max_length)
         found = ops.take_along_axis(ops.log_softmax(allowed, axis=-1), targets[..., None], axis=-1)[..., 0]
         found = ops.where(ops.equal(targets, 0), 0.0, found)
         return {"scores": ops.sum(found, axis=1), "token_scores": found}

@@ -16,7 +16,7 @@ UNSET = """
 NEUTRAL = {
     **dict.fromkeys(UNSET),
     **dict.fromkeys("do_sample early_stopping token_healing".split(), False),
-    **dict.fromkeys("diversity_penalty encoder_no_repeat_ngram_size min_length no_repeat_ngram_size".split(), 0),
+    **dict.fromkeys("diversity_penalty encoder_no_repeat_ngram_size".split(), 0),
     **dict.fromkeys("encoder_repetition_penalty guidance_scale length_penalty repetition_penalty".split(), 1.0),
     "num_beam_groups": 1,
 }
@@ -29,7 +29,9 @@ HARMLESS = """
     remove_invalid_values renormalize_logits return_dict return_dict_in_generate return_legacy_cache
     target_lookbehind temperature top_h top_k top_p transformers_version typical_p use_cache
 """.split()
-HONOURED = "bad_words_ids eos_token_id max_length max_new_tokens num_beams suppress_tokens".split()
+HONOURED = """
+    bad_words_ids eos_token_id max_length max_new_tokens min_length no_repeat_ngram_size num_beams suppress_tokens
+""".split()
 KINDS = ("t5", "mt5", "marian", "m2m_100")
 
 
@@ -48,7 +50,8 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
         ignore: list of str, unsupported keys to ignore, such as `["early_stopping"]`. Default: none.
 
     Returns:
-        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress`, `force_end`, and `alpha` and `max_length` if given.
+        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress`, `force_end`, and, if given, `alpha`, `max_length`,
+        `min_length` and `no_repeat_ngram_size`.
 
     Raises:
         FileNotFoundError, ValueError: if a file is missing, or has settings that are not supported.
@@ -89,6 +92,10 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
         arguments["max_length"] = settings.integer("max_new_tokens", least=1)
     elif settings.values.get("max_length") is not None:  # which counts the start token
         arguments["max_length"] = settings.integer("max_length", least=2) - 1
+    if settings.values.get("min_length"):
+        arguments["min_length"] = max(settings.integer("min_length", least=0) - 1, 0)  # which counts the start token
+    if settings.values.get("no_repeat_ngram_size"):
+        arguments["no_repeat_ngram_size"] = settings.integer("no_repeat_ngram_size", least=0)
     return arguments
 
 

@@ -99,7 +99,7 @@ class ChunkedLossModel(Model):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Tensor:
-        if not self.needs_states:
+        if not self.needs_states or self.loss_chunk_size is None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         labels = as_labels(y, y_pred)
         kernel, bias = self.output_weights()

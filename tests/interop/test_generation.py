@@ -22,6 +22,8 @@ def with_settings(folder, values, **config):
     ({"max_new_tokens": 20, "max_length": 9, "temperature": 0.5}, {}, {"max_length": 20}),
     ({"eos_token_id": [1], "bad_words_ids": [[9], [1]], "suppress_tokens": [8]}, {}, {"suppress": [8, 9]}),
     ({"forced_eos_token_id": 1, "early_stopping": True, "no_repeat_ngram_size": None}, {}, {"force_end": True}),
+    ({"min_length": 5, "no_repeat_ngram_size": 3}, {}, {"min_length": 4, "no_repeat_ngram_size": 3}),
+    ({"min_length": 1}, {}, {"min_length": 0}),
     ({"decoder_start_token_id": 7, "num_beams": 2, "length_penalty": 1}, {}, {"beam_size": 2, "start_id": 7}),
 ])  # fmt: skip
 def test_arguments_of_a_search(values, config, expected, tmp_path):
@@ -34,7 +36,7 @@ def test_arguments_of_a_search(values, config, expected, tmp_path):
 
 
 @pytest.mark.parametrize("values", [
-    {"no_repeat_ngram_size": 3}, {"encoder_no_repeat_ngram_size": 2}, {"repetition_penalty": 1.2}, {"min_length": 5},
+    {"encoder_no_repeat_ngram_size": 2}, {"repetition_penalty": 1.2},
     {"do_sample": True}, {"begin_suppress_tokens": [5]}, {"forced_bos_token_id": 4}, {"forced_eos_token_id": 4},
     {"eos_token_id": [1, 5]}, {"bad_words_ids": [[4, 5]]}, {"suppress_tokens": [1]}, {"a_new_one": 1},
     {"num_beams": 2, "early_stopping": True}, {"num_beams": 2, "length_penalty": 2.0}, {"num_beam_groups": 2},

@@ -186,6 +186,28 @@ def test_a_marian_never_produces_padding(libraries, tmp_path):
     type(theirs).from_pretrained(tmp_path / "back")
 
 
+@pytest.mark.parametrize("name, value", [("min_length", 6), ("no_repeat_ngram_size", 1), ("no_repeat_ngram_size", 2)])
+def test_constraints(libraries, name, value, tmp_path):
+    torch, _ = libraries
+    theirs = marian_that_prefers_padding(libraries, tmp_path)
+    theirs.generation_config.update(**{name: value})
+    theirs.save_pretrained(tmp_path)
+    ours, settings = from_pretrained(tmp_path), generation_settings(tmp_path)
+    assert name in settings
+    result, expected, _ = searched(torch, theirs, ours, settings)
+    np.testing.assert_array_equal(result["tokens"][:, 0], expected)
+
+
+def test_repetition_penalty(libraries, tmp_path):
+    torch, _ = libraries
+    theirs = marian_that_prefers_padding(libraries, tmp_path)
+    ours, settings = from_pretrained(tmp_path), generation_settings(tmp_path)
+    plain, _, _ = searched(torch, theirs, ours, settings)
+    result, expected, _ = searched(torch, theirs, ours, settings | {"repetition_penalty": 3.0}, repetition_penalty=3.0)
+    np.testing.assert_array_equal(result["tokens"][:, 0], expected)
+    assert (array(result["tokens"]) != array(plain["tokens"])).any()
+
+
 @pytest.mark.parametrize("activation", ["relu", "swish"])
 @pytest.mark.parametrize("name", ["Marian", "M2M100"])
 def test_translators(libraries, name, activation, tmp_path):
