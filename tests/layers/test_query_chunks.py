@@ -84,6 +84,20 @@ def test_cross_attention_and_cache(case):
         check_close(other, one, 1e-10)
 
 
+@each_that_fits
+def test_single_precision(case):
+    """Gradients differ from exact ones no more than those of the whole map do."""
+    x, found = self_input(length=LENGTH).astype("float32"), []
+    exact = build(case.make(dtype="float64"), x)
+    for dtype, chunk in (("float64", None), ("float32", None), ("float32", CHUNK)):
+        layer = build(case.make(dtype=dtype, query_chunk_size=chunk), x)
+        layer.set_weights([weight.astype("float32") for weight in exact.get_weights()])
+        found.append([array(each).astype("float64") for each in gradients(layer, x, use_causal_mask=True)])
+    for exactly, whole, chunks in zip(*found, strict=True):
+        scale = np.abs(exactly).max() + 1e-3
+        assert np.abs(chunks - exactly).max() < 3 * np.abs(whole - exactly).max() + 2e-6 * scale
+
+
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_unknown_sizes(jit_compile):
     layer = layers.TalkingHeadsAttention(3, 4, query_chunk_size=CHUNK, dtype="float64")
