@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_headattn.interop._copying import Names, copy_weights, store, weights_by_name
 from keras_headattn.interop._tables import of_generator, of_tensorflow
 from keras_headattn.layers import EncoderBlock, FeedForward, MultiHeadAttention
-from keras_headattn.models._bert import electra_pretraining
+from keras_headattn.models._bert import pretraining
 from tests.layers.harness import array
 from tests.models.electra import given_numbers, names_of, of_google
 
@@ -63,7 +63,7 @@ def test_a_step(golden, file, monkeypatch):
 def given_noise(uniform, monkeypatch):
     """Samples as the original program draws them, by Gumbel noise of these numbers."""
     noise = -np.log(-np.log(uniform + 1e-9) + 1e-9)
-    monkeypatch.setattr(electra_pretraining, "sample", lambda logits, seed: keras.ops.argmax(logits + noise, axis=-1))
+    monkeypatch.setattr(pretraining, "sample", lambda logits, seed: keras.ops.argmax(logits + noise, axis=-1))
 
 
 def check_gradients(model, gradients, data):
