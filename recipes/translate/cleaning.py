@@ -28,7 +28,7 @@ class CleaningReport:
         name: str, the corpus.
         total, dropped: ints, pairs before, and pairs left out.
         counts: dict of str to int, pairs dropped for each of `REASONS`: an empty source, an empty target (a pair
-            empty on both sides counts for both), a side longer than `max_length`, sides that differ in length by
+            empty on both sides counts for both), a side longer than `max_words`, sides that differ in length by
             more than `max_ratio`.
         first: dict of str to list of int, the numbers (from 1) of the first pairs of each reason. In files with
             metadata they are not those of the lines.
@@ -57,7 +57,7 @@ class CleaningReport:
         return "\n".join(lines)
 
 
-def clean(corpus, max_length=80, max_ratio=None, count=count_words):
+def clean(corpus, max_words=80, max_ratio=None, count=count_words):
     """Drops pairs with an empty, too long or suspiciously unequal side; returns the others, and a `CleaningReport`.
 
     The interacting-head paper (sec. 4.1) discards pairs longer than 80 tokens for IWSLT16 German-English and WMT17
@@ -65,12 +65,12 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
 
     Args:
         corpus: `ParallelCorpus`.
-        max_length: int, tokens allowed on either side, or `None` for any number. Default 80.
+        max_words: int, tokens allowed on either side, or `None` for any number. Default 80.
         max_ratio: float, at least 1, how many times as long one side may be as the other, or `None` for any.
             Default `None`, as in the paper.
         count: callable str -> int, the number of tokens of a sentence. Default `count_words`.
 
-    >>> corpus, report = clean(ParallelCorpus(["a b c", "", "d"], ["e", "f", "g"], "demo"), max_length=2)
+    >>> corpus, report = clean(ParallelCorpus(["a b c", "", "d"], ["e", "f", "g"], "demo"), max_words=2)
     >>> corpus.source
     ['d']
     >>> print(report)
@@ -79,11 +79,11 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
       too long: 1 (pair 1)
     """
     report = CleaningReport(corpus.name)
-    kept = list(clean_pairs(corpus, report, max_length, max_ratio, count))
+    kept = list(clean_pairs(corpus, report, max_words, max_ratio, count))
     if not kept:
         raise ValueError(
             f"No sentence pair is left after cleaning.\n{report}\n"
-            f"Received: max_length={max_length}, max_ratio={max_ratio}"
+            f"Received: max_words={max_words}, max_ratio={max_ratio}"
         )
     source, target = map(list, zip(*kept, strict=True))
     return ParallelCorpus(source, target, corpus.name), report
@@ -103,7 +103,7 @@ def empty_pairs(corpus):
     return f"{corpus.name}: {pairs} kept (pair {first})"
 
 
-def clean_pairs(pairs, report, max_length=80, max_ratio=None, count=count_words):
+def clean_pairs(pairs, report, max_words=80, max_ratio=None, count=count_words):
     """Cleans as `clean` does, pair by pair: nothing is held in memory. Several calls may share a report."""
     for source, target in pairs:
         report.total += 1
@@ -111,7 +111,7 @@ def clean_pairs(pairs, report, max_length=80, max_ratio=None, count=count_words)
         if not shorter:
             empty = [not count(source), not count(target)]
             report.drop([reason for reason, is_empty in zip(REASONS, empty, strict=False) if is_empty])
-        elif max_length is not None and longer > max_length:
+        elif max_words is not None and longer > max_words:
             report.drop(["too_long"])
         elif max_ratio is not None and longer > max_ratio * shorter:
             report.drop(["out_of_ratio"])

@@ -42,7 +42,7 @@ def prepare(config, repair=False, shard_lines=100_000):
 def _write(config, corpus, folder, names, shard_lines):
     """Writes the vocabulary and records that are missing."""
     begin_records(folder, _made_of(config))
-    cleaning = dict(max_length=config.max_words, max_ratio=config.max_ratio)
+    cleaning = dict(max_words=config.max_words, max_ratio=config.max_ratio)
 
     def sample():
         print(f"Learning the vocabulary from up to {config.vocabulary_sentences:,} pairs")
