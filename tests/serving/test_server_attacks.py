@@ -108,7 +108,8 @@ def test_idle_connections(server, many_descriptors, port):
     with contextlib.ExitStack() as stack:
         connections = connect(stack, getattr(server, port), 1018)
         assert len(connections) > 500
-        assert server.descriptors() < 900  # room is left to load a version
+        # Room is left to load a version, once the server has closed what it accepted at once; idle ones stay 3 seconds.
+        wait_for(lambda: server.descriptors() < 900, seconds=2)
         wait_for(server.answers)  # once those are closed that sent nothing in time, though their clients wait
     wait_for(lambda: server.descriptors() <= before + 5)
 
