@@ -116,7 +116,7 @@ def sample_search(
         seed: int or scalar tensor. The same seed draws the same tokens. Default 0.
 
     Returns:
-        As `greedy_search`. Log probabilities are those of the model, at a temperature of 1 and of all tokens.
+        As `greedy_search`. Log probabilities include `constraints`, but not `temperature`, `top_k` or `top_p`.
 
     Raises:
         ValueError: if an argument is invalid.
@@ -235,7 +235,8 @@ def beam_search(
             capacity of `max_length`, the K of a source adjacent.
         beam_size: int K, at most half the vocabulary. Default 4.
         reorder: function of `(cache, rows (B * K,))` to the cache with these rows. Default `None`.
-        batch_size, max_length, start_id, end_id, alpha, grow, constraints, return_token_scores: as in `greedy_search`.
+        alpha: as in `greedy_search`. Default 0.6.
+        batch_size, max_length, start_id, end_id, grow, constraints, return_token_scores: as in `greedy_search`.
 
     Returns:
         `(tokens (B, K, max_length), scores (B, K))`, best first, as in `greedy_search`. Missing sequences are zeros

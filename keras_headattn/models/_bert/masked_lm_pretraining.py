@@ -39,8 +39,9 @@ class MaskedLMPretraining(Pretraining):
             `with_counts`.
 
     Returns:
-        Dictionary of `"mask_logits"` `(B, K, V)`, in float32, and, all `(B, K)`, `"mask_positions"`, `"mask_weights"`,
-        `"mask_labels"`, `"mask_losses"` and `"mask_is_right"`, True where the label is the likeliest token.
+        Dictionary of `"mask_logits"` `(B, K, V)`, in float32, if there is no `loss_chunk_size`; and, all `(B, K)`,
+        `"mask_positions"`, `"mask_weights"`, `"mask_labels"`, `"mask_losses"` and `"mask_is_right"`, True where the
+        label is the likeliest token.
 
     >>> from keras_headattn.models import Bert
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
