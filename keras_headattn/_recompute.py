@@ -4,6 +4,18 @@ import keras
 from keras import ops, tree
 
 
+def chunk_sizes(length, size):
+    """Returns the size of chunks of at most `size`, and how many cover a length, an integer or a scalar tensor.
+
+    There is one of padding if the length is 0.
+    """
+    if isinstance(length, int):
+        size = max(min(size, length), 1)
+        return size, max(-(-length // size), 1)
+    size = ops.maximum(ops.minimum(size, length), 1)
+    return size, ops.maximum(-(-length // size), 1)
+
+
 def map_chunks(function, sliced, shared, dtype):
     """Stacks `function(*(x[i] for x in sliced), *shared)` over i without keeping its intermediates.
 

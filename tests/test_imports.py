@@ -132,7 +132,7 @@ def test_import_rules():
     ("layers", "def f():\n    import tensorflow"),
     ("layers", "from keras_headattn.optimizers import InverseSquareRoot"),
     ("layers", "from keras_headattn import models"),
-    ("models", "from keras_headattn.decoding._search import beam_search"),
+    ("models", "from keras_headattn.decoding._beam_search import beam_search"),
     ("decoding", "import scipy.special"),
     ("training", "import keras_headattn.metrics"),
     ("training", "from recipes.engine.config import option"),

@@ -1,7 +1,9 @@
 """Greedy search, beam search and sampling."""
 
+from keras_headattn.decoding._beam_search import beam_search
 from keras_headattn.decoding._constraints import Constraints
-from keras_headattn.decoding._search import beam_search, greedy_search, length_penalty, sample_search
+from keras_headattn.decoding._row_search import greedy_search, sample_search
+from keras_headattn.decoding._search import length_penalty
 from keras_headattn.decoding._searcher import Searcher
 
 __all__ = [

@@ -13,15 +13,17 @@ NEVER = float("-inf")
 class Constraints:
     """Rules for the tokens that a search produces.
 
+    A prefix overrides all other rules. Where n-grams leave no token, `end_id` follows.
+
     Args:
         suppress: token ids that are never produced, excluded before the softmax. Default: none.
-        min_length: int or scalar tensor, number of tokens before `end_id` may follow. Default 0.
-        no_repeat_ngram_size: int n, so that no n tokens come twice in this order. Default 0: they may.
-        repetition_penalty: number or scalar tensor above 0. Positive logits of tokens that a hypothesis has are divided
-            by it, negative ones multiplied. Default 1.
-        force_end: True to make the token at `max_length` always `end_id`. Default False.
-        prefix: token ids `(B, P)`, zeros after the last one, that the hypotheses of a row begin with. Their log
-            probabilities are not part of scores. Default: none.
+        min_length: int or scalar tensor below `max_length`, fewest tokens, not counting `end_id`. Default 0.
+        no_repeat_ngram_size: int n: no n tokens occur twice in the same order. Default 0: no limit.
+        repetition_penalty: number or scalar tensor above 0 that divides positive logits of earlier tokens and
+            multiplies negative ones. Default 1.
+        force_end: True to force `end_id` at `max_length`. Default False.
+        prefix: token ids `(B, P)`, zeros after the last one, that start each row's hypotheses. They are part of the
+            result and of its length, but their log probabilities count as 0. Default: none.
 
     Source: Keskar et al. 2019, "CTRL: A conditional transformer language model for controllable generation", section
     4.1, for the repetition penalty.

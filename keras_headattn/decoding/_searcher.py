@@ -11,15 +11,10 @@ from keras_headattn._model import Model
 from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
+from keras_headattn.decoding._beam_search import beam_search
 from keras_headattn.decoding._constraints import Constraints, restrict
-from keras_headattn.decoding._search import (
-    beam_search,
-    check_sampling,
-    check_search,
-    greedy_search,
-    sample_search,
-    search_lengths,
-)
+from keras_headattn.decoding._row_search import check_sampling, greedy_search, sample_search
+from keras_headattn.decoding._search import check_search, search_lengths
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -41,9 +36,9 @@ class Searcher(Model):
         force_end: bool, True to end every translation with `end_id`, even at `max_length`. Default `None`:
             `model.force_end`, or False.
         min_length, no_repeat_ngram_size, repetition_penalty: see `Constraints`. Default: none.
-        num_samples: int, translations to draw at random for each source, in place of the best; `beam_size` is then not
-            used. Default `None`: none.
-        temperature, top_k, top_p, seed: of the samples, see `sample_search`. Every call draws with the same seed.
+        num_samples: int, translations to sample for each source instead of searching; `beam_size` is then not used.
+            Default `None`: none.
+        temperature, top_k, top_p, seed: see `sample_search`; need `num_samples`. Every call uses the same seed.
         return_token_scores: bool, True to return the log probability of each token, too. Default False.
 
     Call arguments:
@@ -232,7 +227,7 @@ class Searcher(Model):
 
         Returns:
             Dictionary of `"scores"` `(B,)`, sums that are not divided by a length penalty, and `"token_scores"`
-            `(B, m)`.
+            `(B, m)`. Of the constraints `suppress` alone applies.
         """
         self.build()
         targets = ops.cast(targets, "int32")

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_headattn._recompute import map_chunks
+from keras_headattn._recompute import chunk_sizes, map_chunks
 from keras_headattn.layers._attention_inputs import CallMask
 from keras_headattn.ops._dense import is_one
 
@@ -58,13 +58,9 @@ class _Part:
 
 def attend_in_chunks(layer, query, entry, state):
     """Returns the heads `(B, h, n, d)` of `layer.attend`, with the map of `state.chunk_size` queries in memory."""
-    size, masks, n, m = state.chunk_size, state.masks, query.shape[2], entry["value"].shape[2]
+    masks, n, m = state.masks, query.shape[2], entry["value"].shape[2]
     length = ops.shape(query)[2]
-    if n is None:  # a chunk of padding for no queries
-        size = ops.maximum(ops.minimum(size, length), 1)
-        count = ops.maximum(-(-length // size), 1)
-    else:
-        count = -(-n // size)  # n is larger than the size
+    size, count = chunk_sizes(length, state.chunk_size)
     parts = _parts(query, entry, state)
     window = _window(parts, masks, size, n, m)
     sliced = {name: _blocks(part, size, count) for name, part in parts.items() if part.row_axis is not None}

@@ -19,20 +19,21 @@ _STEPPING: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar("ste
 
 
 class ChunkedLossModel(Model):
-    """Base of models whose `fit` and `evaluate` can do without the logits of a whole batch.
+    """Base of models whose `fit` and `evaluate` need not hold the logits of a whole batch.
 
-    With a `loss_chunk_size`, steps compute the loss by `ops.linear_crossentropy`. `compile` takes a
-    `LabelSmoothedCrossentropy` and no metrics: `accuracy`, weighted like the loss, is always measured. Other calls
-    return logits as before.
+    With a `loss_chunk_size`, steps (also `train_on_batch` and `test_on_batch`) compute the loss by
+    `ops.linear_crossentropy`. `compile` then takes only a `LabelSmoothedCrossentropy` and no metrics: `accuracy`,
+    weighted like the loss, is always measured. Labels are integers `(B, m)`; padding needs `sample_weight` 0. Other
+    calls still return logits.
 
-    A subclass has these methods:
-
-    - `states(inputs, training)` returns the inputs of the output layer, `(B, m, D)`;
-    - `output_weights()` returns its kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`;
-    - `call` returns `self.states(...)` where `self.needs_states` is True.
+    A subclass implements `states` and `output_weights`, and its `call` returns `self.states(...)` where
+    `self.needs_states` is True.
 
     Args:
-        loss_chunk_size: number of tokens whose logits are in memory. Default `None`: all.
+        loss_chunk_size: number of tokens per chunk of logits. Default `None`: all.
+
+    Raises:
+        ValueError: for a wrong size; and by `compile`, for another loss or metrics.
     """
 
     def __init__(self, *, loss_chunk_size: int | None = None, **kwargs: Any):
@@ -79,6 +80,9 @@ class ChunkedLossModel(Model):
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built and self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "loss_chunk_size": self.loss_chunk_size}
 
     def train_step(self, *args: Any) -> Any:
         with self._step():

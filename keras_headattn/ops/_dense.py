@@ -78,3 +78,12 @@ def sizes(x: Tensor) -> tuple[Any, ...]:
     """Returns a shape for reshapes: a single unknown size is -1, which costs no operation."""
     shape = tuple(x.shape)
     return tuple(-1 if size is None else size for size in shape) if shape.count(None) < 2 else ops.shape(x)
+
+
+def argmax(x, largest):
+    """Returns the first index of the largest of the last axis, whose maximum with `keepdims` is given.
+
+    `ops.argmax` takes eight times as long on TensorFlow, and is sequential in XLA on a CPU.
+    """
+    last = ops.shape(x)[-1] - 1
+    return ops.min(ops.where(ops.equal(x, largest), ops.arange(last + 1, dtype="int32"), last), axis=-1)

@@ -2,9 +2,10 @@ from typing import Any
 
 from keras import ops
 
-from keras_headattn._recompute import map_chunks
+from keras_headattn._recompute import chunk_sizes, map_chunks
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number, check_positive
+from keras_headattn.ops._dense import argmax
 
 
 def linear_crossentropy(
@@ -17,20 +18,26 @@ def linear_crossentropy(
 ) -> tuple[Tensor, Tensor]:
     """Computes the cross-entropy of an output layer without all of its logits in memory.
 
-    Multiplies a chunk of states at a time, and again in the backward pass. The results are those of
-    `losses.LabelSmoothedCrossentropy` and of an accuracy.
+    Computes the logits of a chunk of states at a time, and again in the backward pass. The losses are those of
+    `losses.LabelSmoothedCrossentropy` with `reduction=None`.
+
+    Source: Rabe and Staats 2021, "Self-attention does not need O(n^2) memory", whose recomputation of chunks is applied
+    to the output layer here.
 
     Args:
         states: `(..., D)`.
         kernel: `(D, V)`, of the same dtype.
-        labels: integers `(...)`. Those outside the vocabulary, such as -100, need a weight of 0.
-        bias: `(V,)`, perhaps in more bits. Default: none.
-        label_smoothing: at least 0 and below 1.
-        chunk_size: number of states; `chunk_size * V` logits are in memory.
+        labels: integers `(...)`. Ignore the losses of those outside the vocabulary, such as -100.
+        bias: `(V,)`, may have a wider dtype. Default: none.
+        label_smoothing: at least 0 and below 1. Default 0.
+        chunk_size: states per chunk. Default 1024.
 
     Returns:
-        Losses `(...)` in nats, float32; and booleans `(...)`: True where the label is the likeliest class, the first of
-        several.
+        Losses `(...)` in nats, float32; and booleans `(...)`, True where the label is the likeliest class, the first
+        one of equals.
+
+    Raises:
+        ValueError: for a `label_smoothing` or `chunk_size` out of range.
 
     >>> states, kernel = np.ones((2, 5, 4), "float32"), np.eye(4, 30, dtype="float32")
     >>> losses, is_right = linear_crossentropy(states, kernel, np.zeros((2, 5), "int32"), chunk_size=3)
@@ -64,44 +71,28 @@ def map_logits(
     """
     shape = ops.shape(states)
     rows = [ops.reshape(states, (-1, shape[-1])), *(ops.reshape(x, (-1,)) for x in rows)]
-    count, length = ops.shape(rows[0])[0], rows[0].shape[0]
-    if length is None:
-        chunk_size = ops.maximum(ops.minimum(chunk_size, count), 1)
-        number = ops.maximum(-(-count // chunk_size), 1)
-    else:
-        chunk_size = max(min(chunk_size, length), 1)
-        number = max(-(-length // chunk_size), 1)
+    length = ops.shape(rows[0])[0]
+    size, number = chunk_sizes(length, chunk_size)
 
     def chunk(states, *tensors):
-        tensors = list(tensors)
-        bias = tensors.pop() if has_bias else None
-        kernel = tensors.pop()
-        return ops.stack([ops.cast(x, "float32") for x in function(project(states, kernel, bias), *tensors)])
+        *tensors, kernel, bias = tensors if has_bias else (*tensors, 0.0)
+        logits = ops.cast(ops.matmul(states, kernel) + bias, "float32")
+        return ops.stack([ops.cast(x, "float32") for x in function(logits, *tensors)])
+
+    def chunks(x):
+        missing = ops.zeros((size * number - length, *x.shape[1:]), x.dtype)
+        return ops.reshape(ops.concatenate([x, missing]), (number, size, *x.shape[1:]))
 
     has_bias = bias is not None
-    sliced = [_chunks(x, chunk_size, number) for x in rows]
-    results = map_chunks(chunk, sliced, [kernel, bias] if has_bias else [kernel], "float32")  # (number, k, size)
-    results = ops.reshape(ops.moveaxis(results, 1, 0), (results.shape[1], -1))[:, :count]
+    shared = [kernel, bias] if has_bias else [kernel]
+    results = map_chunks(chunk, [chunks(x) for x in rows], shared, "float32")  # (number, k, size)
+    results = ops.reshape(ops.moveaxis(results, 1, 0), (results.shape[1], -1))[:, :length]
     return [ops.reshape(result, shape[:-1]) for result in ops.unstack(results)]
-
-
-def project(states, kernel, bias=None):
-    """Computes logits `(..., V)`, in float32."""
-    logits = ops.matmul(states, kernel)
-    return ops.cast(logits if bias is None else logits + bias, "float32")
-
-
-def _chunks(x, size, number):
-    missing = ops.zeros((size * number - ops.shape(x)[0], *x.shape[1:]), x.dtype)
-    return ops.reshape(ops.concatenate([x, missing]), (number, size, *x.shape[1:]))
 
 
 def is_likeliest(labels, logits):
     """Returns where a label `(...)` is the first class with the largest of the logits `(..., V)`."""
-    # `argmax` takes eight times as long on TensorFlow.
-    is_largest = ops.equal(logits, ops.max(logits, axis=-1, keepdims=True))
-    size = logits.shape[-1]
-    return ops.equal(labels, ops.min(ops.where(is_largest, ops.arange(size, dtype="int32"), size), axis=-1))
+    return ops.equal(labels, argmax(logits, ops.max(logits, axis=-1, keepdims=True)))
 
 
 def smoothed_crossentropy(labels, logits, smoothing):

@@ -14,6 +14,8 @@ from keras_headattn.decoding import Searcher
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
 
+MISSING = -1e9  # score of a hypothesis that is none
+
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
@@ -52,20 +54,21 @@ class Translator:
         jit_compile: bool, True to compile with XLA: faster, after a few seconds for each shape. Default True.
         start_id: int, token id before a translation. Default `None`: `target_tokenizer.bos_id`, or its padding (as in
             T5) if it has none.
-        num_hypotheses: int, translations of each sentence, at most `beam_size`. Default `None`: 1, or all samples.
+        num_hypotheses: int, translations of each sentence, at most `beam_size` or `num_samples`. Default `None`: 1, or
+            all samples.
         **search_arguments: other arguments of `decoding.Searcher`, such as `min_length` or `num_samples`.
 
     Call arguments:
         sentences: list of str. Empty sentences stay empty.
-        prefixes: list of str, what each translation begins with, `""` for anything. Default `None`.
         progress: function of the number of sentences done, called after each batch. Default `None`.
+        prefixes: list of str, the start of each translation, `""` for none. Default `None`.
 
     Returns:
         List of `Translation`, one for each sentence.
 
     Raises:
-        ValueError: if the beam is too wide for the vocabulary, `sentences` is a str, a prefix is longer than
-            `max_length`, or `Searcher` refuses an argument.
+        ValueError: if the beam is too wide for the vocabulary, `num_hypotheses` too large, `sentences` a str, or a
+            prefix longer than `max_length`; if there is not one prefix for each sentence; and what `Searcher` raises.
 
     Attributes:
         searcher: the `Searcher`, for `export_translator`.
@@ -112,15 +115,17 @@ class Translator:
         self.searcher = Searcher(
             model, beam_size, alpha, max_length, start_id, target_tokenizer.eos_id, **search_arguments
         )
-        found = self.searcher.num_samples or beam_size
-        self.num_hypotheses = check_positive("num_hypotheses", num_hypotheses or self.searcher.num_samples or 1)
-        if self.num_hypotheses > found:
+        samples = self.searcher.num_samples
+        self.num_hypotheses = check_positive(
+            "num_hypotheses", samples or 1 if num_hypotheses is None else num_hypotheses
+        )
+        if self.num_hypotheses > (samples or beam_size):
             raise ValueError(
-                f"`num_hypotheses` must be at most {found}, as many as are searched for. "
+                f"`num_hypotheses` must be at most {samples or beam_size}, the number searched for. "
                 f"Received: num_hypotheses={num_hypotheses}"
             )
         pieces = target_tokenizer.vocabulary_size
-        if 2 * beam_size > pieces:
+        if samples is None and 2 * beam_size > pieces:
             raise ValueError(f"`beam_size` must be at most half of {pieces} pieces. Received: beam_size={beam_size}")
         self.buckets = source_buckets(model, max_length, max_source_length)
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
@@ -150,7 +155,8 @@ class Translator:
             result = self._search_of(batch.shape, kernels, own)(tf.constant(batch), kernels, own)
             for index, found in zip(indices, self._translations(result, len(indices)), strict=True):
                 first, *others = (dataclasses.replace(each, is_cut=is_cut[index]) for each in found)
-                translations[places[index]] = dataclasses.replace(first, others=tuple(others))
+                others = tuple(each for each in others if each.score > MISSING)
+                translations[places[index]] = dataclasses.replace(first, others=others)
             done += len(indices)
             if progress:
                 progress(done)
@@ -207,18 +213,27 @@ class Translator:
         Returns:
             List of `Translation` with `targets` as texts, log probabilities as scores, not divided by a length penalty,
             and those of each token.
+
+        Raises:
+            ValueError: if `sources` and `targets` are not lists of the same length, or a target has more tokens than
+                the model has learned positions.
         """
         if isinstance(sources, str) or isinstance(targets, str) or len(sources) != len(targets):
-            raise ValueError(
-                "`sources` and `targets` must be lists of as many str. "
-                f"Received: sources of length {len(sources)}, targets of length {len(targets)}"
-            )
+            received = ", ".join(f"{type(side).__name__} of length {len(side)}" for side in (sources, targets))
+            raise ValueError(f"`sources` and `targets` must be lists of str of the same length. Received: {received}")
         ids, is_cut = self._source(sources)
         written = self.text.encode_target(targets)
+        most = getattr(self.searcher.model, "max_length", None)
+        longest = max(map(len, written), default=0)
+        if most is not None and longest > most:
+            raise ValueError(
+                f"A target must have at most {most} tokens, the model's positions. Received: {longest} tokens"
+            )
         scored = [Translation("", 0.0)] * len(targets)
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
             rows = [written[index] for index in indices]
             width = -(-max(map(len, rows)) // 16) * 16  # few shapes
+            width = width if most is None else min(width, most)
             found = self._score(tf.constant(batch), tf.constant(pad_ids(rows, len(batch), width)))
             for index, row, score, by_token in zip(
                 indices, rows, found["scores"].numpy(), found["token_scores"].numpy(), strict=False

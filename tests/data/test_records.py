@@ -38,7 +38,7 @@ def encode(pairs):
 
 
 def clean(report=None):
-    return functools.partial(clean_pairs, report=report or CleaningReport("demo"), max_length=5)
+    return functools.partial(clean_pairs, report=report or CleaningReport("demo"), max_words=5)
 
 
 def write(folder, number=50, encode=encode, report=None, **options):

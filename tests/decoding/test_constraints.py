@@ -139,7 +139,7 @@ def test_token_scores(search):
         found = beam_search(step, {}, *args, 4, ALPHA, return_token_scores=True)
     else:
         function = greedy_search if search == "greedy" else sample_search
-        found = (each[:, None] for each in function(step, {}, *args, ALPHA, return_token_scores=True))
+        found = (each[:, None] for each in function(step, {}, *args, alpha=ALPHA, return_token_scores=True))
     tokens, scores, token_scores = (np.asarray(each) for each in found)
     for i, k in np.ndindex(scores.shape):
         hypothesis = ended_tokens(tokens[i, k])

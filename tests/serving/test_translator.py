@@ -139,21 +139,45 @@ def test_samples(tokenizer):
     assert len({found[0].text, *(other.text for other in found[0].others)}) > 1
 
 
-def test_scores_of_tokens_and_of_given_translations(tokenizer):
+def test_scores_of_tokens(tokenizer):
     translate = Translator(
         make_model(), tokenizer, tokenizer, alpha=0.0, suppress=[0], return_token_scores=True, **OPTIONS
     )
-    for sentence, found in zip(ENGLISH, translate(ENGLISH), strict=True):
+    for found in translate(ENGLISH):
         assert sum(score for _, score in found.token_scores) == pytest.approx(found.score, rel=1e-4)
-        if found.token_scores[-1][0] != "</s>":
-            continue  # not a whole translation
-        (scored,) = translate.score([sentence], [found.text])
-        if [token for token, _ in scored.token_scores] == [token for token, _ in found.token_scores]:
-            assert scored.score == pytest.approx(found.score, rel=1e-4)
-    scored = translate.score(ENGLISH, GERMAN)
-    assert [each.text for each in scored] == GERMAN
-    for each in scored:
-        assert sum(score for _, score in each.token_scores) == pytest.approx(each.score, rel=1e-4)
+
+
+def test_scores_of_given_translations(translate, tokenizer):
+    found = translate.score(ENGLISH, GERMAN)
+    assert [each.text for each in found] == GERMAN and not any(each.is_cut for each in found)
+    for source, target, scored in zip(tokenizer.encode(ENGLISH), tokenizer.encode(GERMAN), found, strict=True):
+        inputs = {"source": source[None], "target": np.append(2, target[:-1])[None]}
+        logits = np.asarray(translate.searcher.model(inputs))[0].astype("float64")
+        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        expected = log_probs[np.arange(len(target)), target]
+        assert [token for token, _ in scored.token_scores] == [tokenizer.id_to_token(int(token)) for token in target]
+        np.testing.assert_allclose([score for _, score in scored.token_scores], expected, atol=1e-3)
+        assert scored.score == pytest.approx(expected.sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "sources, targets, message",
+    [
+        ("cat", "Hut", "lists of str of the same length. Received: str of length 3, str of length 3"),
+        (ENGLISH, GERMAN[:1], "lists of str of the same length. Received: list of length 3, list of length 1"),
+        (ENGLISH, [*GERMAN[:2], "Katze " * 20], "A target must have at most 12 tokens, .* Received: [0-9]+ tokens"),
+    ],
+)
+def test_what_cannot_be_scored(tokenizer, sources, targets, message):
+    translate = Translator(make_model(positions=LearnedPositions(12)), tokenizer, tokenizer, **OPTIONS)
+    with pytest.raises(ValueError, match=message):
+        translate.score(sources, targets)
+
+
+def test_as_many_positions_as_tokens(tokenizer):
+    longest = max(map(len, tokenizer.encode(GERMAN)))
+    translate = Translator(make_model(positions=LearnedPositions(longest)), tokenizer, tokenizer, **OPTIONS)
+    assert [each.text for each in translate.score(ENGLISH, GERMAN)] == GERMAN
 
 
 @pytest.mark.parametrize(
@@ -179,6 +203,7 @@ def test_wrong_prefixes(translate, arguments, message):
         ({"max_source_length": 1}, "Received: max_source_length=1"),
         ({"max_source_length": 13}, "at most 12, the model's.*Received: max_source_length=13"),
         ({"batch_size": 0}, "batch_size=0"),
+        ({"num_hypotheses": 0}, "`num_hypotheses` must be a positive integer. Received: num_hypotheses=0"),
         ({"num_hypotheses": 3}, "`num_hypotheses` must be at most 2, .* Received: num_hypotheses=3"),
         ({"max_length": 13}, "at most 12"),
     ],

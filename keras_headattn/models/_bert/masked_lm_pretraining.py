@@ -29,8 +29,8 @@ class MaskedLMPretraining(Pretraining):
         masked_share: share of the drawn tokens to mask.
         random_share: share of the drawn tokens to replace by a random one, never a special one.
         replacement: True to allow drawing a token twice, as in ELECTRA's program. Default False.
-        loss_chunk_size: number of drawn tokens whose logits are in memory, see `ops.linear_crossentropy`; then the
-            result has no logits. Default `None`: all.
+        loss_chunk_size: number of drawn tokens per chunk of logits, see `ops.linear_crossentropy`; the result then has
+            no `"mask_logits"`. Default `None`: all.
         seed: of the masks. `training.Resume` restores its state; replicas draw different masks. Outside training, masks
             come from a fixed seed.
 

@@ -48,8 +48,8 @@ class Transformer(EncoderDecoder):
         force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
         recompute: True to keep only each block's inputs for the backward pass and compute the rest again: less memory,
             but a third more time.
-        loss_chunk_size: number of target tokens whose logits are in memory in `fit` and `evaluate`, see
-            `ChunkedLossModel`. Default `None`: all.
+        loss_chunk_size: number of target tokens per chunk of logits in `fit` and `evaluate`, which then log `accuracy`;
+            `compile` takes only a `LabelSmoothedCrossentropy`, see `ChunkedLossModel`. Default `None`: all.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the

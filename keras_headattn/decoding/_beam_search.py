@@ -1,0 +1,171 @@
+"""Beam search, in a loop of static shapes and few operations."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_headattn._types import Tensor
+from keras_headattn.decoding._constraints import NEVER, NONE, Constraints, read_tokens, restrict
+from keras_headattn.decoding._search import check_search, length_penalty, search_lengths
+from keras_headattn.decoding._top_k import pick, top_k
+
+EMPTY = -1e9  # score of missing sequences
+
+
+def beam_search(
+    step: Callable[..., tuple[Tensor, Any]],
+    cache: Any,
+    batch_size: int | Tensor,
+    max_length: int,
+    start_id: int,
+    end_id: int,
+    beam_size: int = 4,
+    alpha: float | Tensor = 0.6,
+    reorder: Callable[[Any, Tensor], Any] | None = None,
+    grow: Callable[[Any, int], Any] | None = None,
+    constraints: Constraints = NONE,
+    return_token_scores: bool = False,
+) -> tuple[Tensor, ...]:
+    """Finds the `beam_size` best sequences.
+
+    A sequence that ends moves to a pool, with its score. The search stops when no open sequence can beat the worst of a
+    full pool. If fewer than K have ended, the best open ones, cut off at `max_length`, are returned as well.
+
+    Each step writes K tokens to K new rows of the cache, and a mask selects each beam's ancestors, so the cache is
+    never reordered. If its rows must be in order, pass `reorder`: each beam is then a row of a batch of B * K.
+
+    Source: Wu et al. 2016, "Google's neural machine translation system", section 7.
+
+    Args:
+        step: function of `(tokens (B, K), cache, index, position, mask)` to `(logits (B, K, V), cache)`. The K tokens
+            have the same `position` and are written to rows `index ... index + K - 1`; boolean `mask`
+            `(B, K, max_length * K)` is True where they may attend. With `reorder`: as in `greedy_search`, B * K rows.
+        cache: initial state with a capacity of `max_length * beam_size`; with `reorder`, for B * K sequences with a
+            capacity of `max_length`, the K of a source adjacent. With `grow`, its present capacity stands in place of
+            `max_length`, here and in masks; the first is 32, or `max_length` if that is less.
+        beam_size: int K, at most half the vocabulary. Default 4.
+        reorder: function of `(cache, rows (B * K,))` to the cache with these rows. Default `None`.
+        alpha: as in `greedy_search`. Default 0.6.
+        batch_size, max_length, start_id, end_id, grow, constraints, return_token_scores: as in `greedy_search`.
+
+    Returns:
+        `(tokens (B, K, max_length), scores (B, K))`, best first, as in `greedy_search`. Missing sequences are zeros
+        with score -1e9. With `return_token_scores` also log probabilities `(B, K, max_length)`.
+
+    Raises:
+        ValueError: if an argument is invalid.
+    """
+    check_search(max_length, start_id, end_id, alpha, beam_size, constraints)
+    k = beam_size
+    slots = ops.arange(k, dtype="float32")
+    positions = ops.arange(max_length + 1, dtype="int32")
+    # Slots at the next position: none for ended sequences, their own for open ones.
+    next_slots = ops.convert_to_tensor([[-1.0]] * k + [[float(slot)] for slot in range(k)], "float32")
+    items = ops.arange(batch_size, dtype="int32")[:, None]
+    ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
+
+    def unfinished(index, last, scores, pool, history, written, gains, cache, length):
+        # Keras refuses empty batches unless `initial` is given.
+        best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
+        worst_ended = ops.min(pool, axis=1, initial=-NEVER)
+        hopeless = ops.all(best_open <= worst_ended)
+        return ops.logical_and(index < length, ops.logical_not(hopeless))
+
+    def body(index, last, scores, pool, history, written, gains, cache, length):
+        if reorder is None:
+            is_ancestor = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
+            rows = ops.reshape(is_ancestor, (-1, k, length * k))
+            logits, cache = step(last, cache, index * k, index, rows)
+        else:
+            logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
+            logits = ops.reshape(logits, (-1, k, ops.shape(logits)[-1]))
+        before = _along(history[:, k:], written, slots) if read_tokens(constraints) else None
+        logits = restrict(constraints, logits, before, index, end_id, max_length)
+        old = scores
+        scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
+        ends, index = ops.equal(tokens, end_id), index + 1
+        ended = ops.where(ends, scores / length_penalty(index, alpha), NEVER)
+        pool, chosen = ops.top_k(ops.concatenate([pool, ended], axis=1), k)
+        scores, chosen_open = ops.top_k(ops.where(ends, NEVER, scores), k)
+        last, origin = pick(tokens, chosen_open), pick(parents, chosen_open)
+        if reorder is not None:
+            cache = reorder(cache, ops.reshape(k * items + origin, (-1,)))
+        # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories: by
+        # products, as TensorFlow without XLA takes time for each operation.
+        chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
+        origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
+        is_next = ops.equal(positions, index)
+        history = ops.where(is_next, next_slots, ops.matmul(ops.matmul(chosen, origins), history))
+        written = ops.where(is_next, last[..., None], written)
+        if gains:
+            gained = ops.where(scores > NEVER, scores - ops.take_along_axis(old, origin, axis=1), 0.0)
+            gains = [ops.where(is_next, gained[..., None], gains[0])]
+        return index, last, scores, pool, history, written, gains, cache
+
+    at_start = ops.equal(positions, 0)
+    state = (
+        ops.zeros((), "int32"),
+        ops.full((batch_size, k), start_id, "int32"),
+        # Only one of the equal beams at the start may continue.
+        ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
+        ops.full((batch_size, k), NEVER, "float32"),
+        ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
+        ops.zeros((batch_size, k, max_length + 1), "int32"),
+        [ops.zeros((batch_size, k, max_length + 1), "float32")] if return_token_scores else [],
+        cache,
+    )
+    for length in search_lengths(max_length) if grow else [max_length]:
+        *state, cache = state
+        state = (*state, grow(cache, length * (k if reorder is None else 1)) if grow else cache)
+        here = (functools.partial(function, length=length) for function in (unfinished, body))
+        state = ops.while_loop(*here, state)
+    index, _, scores, pool, history, written, gains, _ = state
+    tokens = _along(history, written, slots)
+    is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
+    tokens = ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
+    if gains:
+        gains = [_with_ends(_along(history, gains[0], slots), is_last, pool, alpha)]
+    return _best(pool, scores / length_penalty(index, alpha), tokens, *gains)
+
+
+def _best_continuations(logits, scores, count):
+    """Returns scores, parents and tokens of the best of all K * V continuations, each `(B, count)`."""
+    if logits.shape[-1] is not None and logits.shape[-1] < count:
+        raise ValueError(
+            "`beam_size` must be at most half the vocabulary. "
+            f"Received: beam_size={count // 2} for a vocabulary of {logits.shape[-1]}"
+        )
+    best, tokens = top_k(ops.log_softmax(logits, axis=-1), count)  # of each beam, then of all
+    every = scores.shape[1] * count
+    scores, chosen = ops.top_k(ops.reshape(best + scores[..., None], (-1, every)), count)
+    return scores, chosen // count, pick(ops.reshape(tokens, (-1, every)), chosen)
+
+
+def _along(history, written, slots):
+    """Returns what was written for each token of hypotheses, `(B, n, T)`; zeros after their last open one."""
+    is_ancestor = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, n, K, T)
+    return ops.sum(ops.where(is_ancestor, written[:, None, :, 1:], 0), axis=2)
+
+
+def _with_ends(gains, is_last, pool, alpha):
+    """Adds to log probabilities `(B, 2K, T)` those of end tokens: what is left of the scores of the pool."""
+    k, length = pool.shape[1], is_last.shape[-1]
+    total = pool * length_penalty(ops.sum(ops.where(is_last, ops.arange(1.0, length + 1), 0.0), axis=-1), alpha)
+    left = total - ops.sum(gains[:, :k], axis=-1)
+    return ops.concatenate([ops.where(is_last, left[..., None], gains[:, :k]), gains[:, k:]], axis=1)
+
+
+def _best(pool, open_scores, tokens, *gains):
+    """Returns the K best of the pool; open hypotheses fill the places that are left."""
+    k = pool.shape[1]
+    count = ops.sum(ops.cast(pool > NEVER, "int32"), axis=1, keepdims=True)
+    open_scores = ops.where(ops.arange(k, dtype="int32") < k - count, open_scores, NEVER)
+    scores, chosen = ops.top_k(ops.concatenate([pool, open_scores], axis=1), k)
+    scores = ops.maximum(scores, EMPTY)
+    is_missing = scores[..., None] <= EMPTY
+    tokens, *gains = (
+        ops.where(is_missing, 0, ops.take_along_axis(each, chosen[..., None], axis=1)) for each in (tokens, *gains)
+    )
+    return tokens, scores, *gains
