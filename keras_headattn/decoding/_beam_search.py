@@ -7,11 +7,13 @@ from typing import Any
 from keras import ops
 
 from keras_headattn._types import Tensor
-from keras_headattn.decoding._constraints import NEVER, NONE, Constraints, read_tokens, restrict
+from keras_headattn._validation import check_number
+from keras_headattn.decoding._constraints import NEVER, NONE, Constraints, follow_prefix, read_tokens, restrict
 from keras_headattn.decoding._search import check_search, length_penalty, search_lengths
 from keras_headattn.decoding._top_k import pick, top_k
 
 EMPTY = -1e9  # score of missing sequences
+TINY = 1e-30  # below it coverage counts as this
 
 
 def beam_search(
@@ -27,6 +29,8 @@ def beam_search(
     grow: Callable[[Any, int], Any] | None = None,
     constraints: Constraints = NONE,
     return_token_scores: bool = False,
+    coverage_penalty: float | Tensor = 0.0,
+    source_mask: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Finds the `beam_size` best sequences.
 
@@ -36,7 +40,7 @@ def beam_search(
     Each step writes K tokens to K new rows of the cache, and a mask selects each beam's ancestors, so the cache is
     never reordered. If its rows must be in order, pass `reorder`: each beam is then a row of a batch of B * K.
 
-    Source: Wu et al. 2016, "Google's neural machine translation system", section 7.
+    Source: Wu et al. 2016, "Google's neural machine translation system", section 7; eq. 14 for `coverage_penalty`.
 
     Args:
         step: function of `(tokens (B, K), cache, index, position, mask)` to `(logits (B, K, V), cache)`. The K tokens
@@ -48,6 +52,11 @@ def beam_search(
         beam_size: int K, at most half the vocabulary. Default 4.
         reorder: function of `(cache, rows (B * K,))` to the cache with these rows. Default `None`.
         alpha: as in `greedy_search`. Default 0.6.
+        coverage_penalty: number or scalar tensor of at least 0: adds to scores, after the length penalty, this times
+            the sum over source positions of log(min(c, 1)), where c is the attention that they got in all steps. `step`
+            must then return `(logits, cache, attention)`, with the attention `(B, K, n)` of the tokens to the source.
+            Default 0: none.
+        source_mask: boolean `(B, n)`, True for source positions that count; for `coverage_penalty`. Default `None`.
         batch_size, max_length, start_id, end_id, grow, constraints, return_token_scores: as in `greedy_search`.
 
     Returns:
@@ -58,6 +67,9 @@ def beam_search(
         ValueError: if an argument is invalid.
     """
     check_search(max_length, start_id, end_id, alpha, beam_size, constraints)
+    covers = check_coverage(coverage_penalty)
+    if covers and source_mask is None:
+        raise ValueError(f"`coverage_penalty` needs `source_mask`. Received: coverage_penalty={coverage_penalty}")
     k = beam_size
     slots = ops.arange(k, dtype="float32")
     positions = ops.arange(max_length + 1, dtype="int32")
@@ -66,30 +78,45 @@ def beam_search(
     items = ops.arange(batch_size, dtype="int32")[:, None]
     ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
 
-    def unfinished(index, last, scores, pool, history, written, gains, cache, length):
+    def penalty(coverage):
+        found = ops.log(ops.clip(coverage, TINY, 1.0))
+        return coverage_penalty * ops.sum(ops.where(source_mask[:, None], found, 0.0), axis=-1)
+
+    def unfinished(index, last, scores, pool, history, written, gains, coverage, cache, length):
         # Keras refuses empty batches unless `initial` is given.
         best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
         worst_ended = ops.min(pool, axis=1, initial=-NEVER)
         hopeless = ops.all(best_open <= worst_ended)
         return ops.logical_and(index < length, ops.logical_not(hopeless))
 
-    def body(index, last, scores, pool, history, written, gains, cache, length):
+    def body(index, last, scores, pool, history, written, gains, coverage, cache, length):
         if reorder is None:
             is_ancestor = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
             rows = ops.reshape(is_ancestor, (-1, k, length * k))
-            logits, cache = step(last, cache, index * k, index, rows)
+            logits, cache, *attention = step(last, cache, index * k, index, rows)
         else:
-            logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
+            logits, cache, *attention = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
             logits = ops.reshape(logits, (-1, k, ops.shape(logits)[-1]))
         before = _along(history[:, k:], written, slots) if read_tokens(constraints) else None
-        logits = restrict(constraints, logits, before, index, end_id, max_length)
+        allowed = restrict(constraints, logits, before, index, end_id, max_length)
+        gained = ops.log_softmax(allowed, axis=-1)
+        if constraints.prefix is not None:
+            gained = follow_prefix(constraints, gained, logits, index)
         old = scores
-        scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
+        scores, parents, tokens = _best_continuations(gained, scores, 2 * k)
         ends, index = ops.equal(tokens, end_id), index + 1
         ended = ops.where(ends, scores / length_penalty(index, alpha), NEVER)
+        if covers:
+            covered = coverage[0] + ops.reshape(attention[0], ops.shape(coverage[0]))
+            ended = ended + ops.take_along_axis(penalty(covered), parents, axis=1)
         pool, chosen = ops.top_k(ops.concatenate([pool, ended], axis=1), k)
+        if gains:
+            added = _difference(scores, ops.take_along_axis(old, parents, axis=1))
+            last_gains = ops.take_along_axis(ops.concatenate([gains[1], added], axis=1), chosen, axis=1)
         scores, chosen_open = ops.top_k(ops.where(ends, NEVER, scores), k)
         last, origin = pick(tokens, chosen_open), pick(parents, chosen_open)
+        if covers:
+            coverage = [ops.take_along_axis(covered, origin[..., None], axis=1)]
         if reorder is not None:
             cache = reorder(cache, ops.reshape(k * items + origin, (-1,)))
         # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories: by
@@ -100,9 +127,9 @@ def beam_search(
         history = ops.where(is_next, next_slots, ops.matmul(ops.matmul(chosen, origins), history))
         written = ops.where(is_next, last[..., None], written)
         if gains:
-            gained = ops.where(scores > NEVER, scores - ops.take_along_axis(old, origin, axis=1), 0.0)
-            gains = [ops.where(is_next, gained[..., None], gains[0])]
-        return index, last, scores, pool, history, written, gains, cache
+            added = _difference(scores, ops.take_along_axis(old, origin, axis=1))
+            gains = [ops.where(is_next, added[..., None], gains[0]), last_gains]
+        return index, last, scores, pool, history, written, gains, coverage, cache
 
     at_start = ops.equal(positions, 0)
     state = (
@@ -113,7 +140,9 @@ def beam_search(
         ops.full((batch_size, k), NEVER, "float32"),
         ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
         ops.zeros((batch_size, k, max_length + 1), "int32"),
-        [ops.zeros((batch_size, k, max_length + 1), "float32")] if return_token_scores else [],
+        # Of tokens of open hypotheses, and of the end of those in the pool.
+        [ops.zeros((batch_size, k, max_length + 1)), ops.zeros((batch_size, k))] if return_token_scores else [],
+        [ops.repeat(ops.zeros_like(source_mask, "float32")[:, None], k, axis=1)] if covers else [],
         cache,
     )
     for length in search_lengths(max_length) if grow else [max_length]:
@@ -121,23 +150,31 @@ def beam_search(
         state = (*state, grow(cache, length * (k if reorder is None else 1)) if grow else cache)
         here = (functools.partial(function, length=length) for function in (unfinished, body))
         state = ops.while_loop(*here, state)
-    index, _, scores, pool, history, written, gains, _ = state
+    index, _, scores, pool, history, written, gains, coverage, _ = state
     tokens = _along(history, written, slots)
     is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
     tokens = ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
     if gains:
-        gains = [_with_ends(_along(history, gains[0], slots), is_last, pool, alpha)]
-    return _best(pool, scores / length_penalty(index, alpha), tokens, *gains)
+        found = _along(history, gains[0], slots)
+        ended = ops.where(is_last, gains[1][..., None], found[:, :k])
+        gains = [ops.concatenate([ended, found[:, k:]], axis=1)]
+    scores = scores / length_penalty(index, alpha)
+    return _best(pool, scores + penalty(*coverage) if covers else scores, tokens, *gains)
 
 
-def _best_continuations(logits, scores, count):
+def check_coverage(penalty):
+    """Returns True if there is a coverage penalty; raises a ValueError if it is negative."""
+    return ops.is_tensor(penalty) or check_number("coverage_penalty", penalty, least=0) > 0
+
+
+def _best_continuations(gained, scores, count):
     """Returns scores, parents and tokens of the best of all K * V continuations, each `(B, count)`."""
-    if logits.shape[-1] is not None and logits.shape[-1] < count:
+    if gained.shape[-1] is not None and gained.shape[-1] < count:
         raise ValueError(
             "`beam_size` must be at most half the vocabulary. "
-            f"Received: beam_size={count // 2} for a vocabulary of {logits.shape[-1]}"
+            f"Received: beam_size={count // 2} for a vocabulary of {gained.shape[-1]}"
         )
-    best, tokens = top_k(ops.log_softmax(logits, axis=-1), count)  # of each beam, then of all
+    best, tokens = top_k(gained, count)  # of each beam, then of all
     every = scores.shape[1] * count
     scores, chosen = ops.top_k(ops.reshape(best + scores[..., None], (-1, every)), count)
     return scores, chosen // count, pick(ops.reshape(tokens, (-1, every)), chosen)
@@ -149,12 +186,8 @@ def _along(history, written, slots):
     return ops.sum(ops.where(is_ancestor, written[:, None, :, 1:], 0), axis=2)
 
 
-def _with_ends(gains, is_last, pool, alpha):
-    """Adds to log probabilities `(B, 2K, T)` those of end tokens: what is left of the scores of the pool."""
-    k, length = pool.shape[1], is_last.shape[-1]
-    total = pool * length_penalty(ops.sum(ops.where(is_last, ops.arange(1.0, length + 1), 0.0), axis=-1), alpha)
-    left = total - ops.sum(gains[:, :k], axis=-1)
-    return ops.concatenate([ops.where(is_last, left[..., None], gains[:, :k]), gains[:, k:]], axis=1)
+def _difference(scores, before):
+    return ops.where(scores > NEVER, scores - before, 0.0)
 
 
 def _best(pool, open_scores, tokens, *gains):

@@ -17,13 +17,15 @@ class Constraints:
 
     Args:
         suppress: token ids that are never produced, excluded before the softmax. Default: none.
-        min_length: int or scalar tensor below `max_length`, fewest tokens, not counting `end_id`. Default 0.
+        min_length: int or int tensor, scalar or `(B,)`, below `max_length`: fewest tokens, without `end_id`. Default 0.
         no_repeat_ngram_size: int n: no n tokens occur twice in the same order. Default 0: no limit.
         repetition_penalty: number or scalar tensor above 0 that divides positive logits of earlier tokens and
             multiplies negative ones. Default 1.
         force_end: True to force `end_id` at `max_length`. Default False.
         prefix: token ids `(B, P)`, zeros after the last one, that start each row's hypotheses. They are part of the
-            result and of its length, but their log probabilities count as 0. Default: none.
+            result and of its length. Default: none.
+        score_prefix: True to count the model's log probabilities of the prefix, without constraints. Default False:
+            they count as 0.
 
     Source: Keskar et al. 2019, "CTRL: A conditional transformer language model for controllable generation", section
     4.1, for the repetition penalty.
@@ -38,6 +40,7 @@ class Constraints:
     repetition_penalty: float | Tensor = 1.0
     force_end: bool = False
     prefix: Tensor | None = None
+    score_prefix: bool = False
 
     def __post_init__(self):
         if isinstance(self.suppress, (str, int)):
@@ -51,6 +54,13 @@ class Constraints:
         if not ops.is_tensor(self.repetition_penalty):
             check_number("repetition_penalty", self.repetition_penalty, above=0)
         check_boolean("force_end", self.force_end)
+        check_boolean("score_prefix", self.score_prefix)
+
+    def of_samples(self, number):
+        """Returns the constraints of a batch with each row repeated."""
+        rows = {name: getattr(self, name) for name in ("prefix", "min_length")}
+        rows = {name: value for name, value in rows.items() if ops.is_tensor(value) and len(value.shape)}
+        return dataclasses.replace(self, **{name: ops.repeat(value, number, axis=0) for name, value in rows.items()})
 
 
 NONE = Constraints()
@@ -62,7 +72,7 @@ def read_tokens(constraints):
 
 
 def restrict(constraints, logits, tokens, index, end_id, max_length):
-    """Returns float32 logits `(B, K, V)` of the next tokens, -inf for those that may not follow.
+    """Returns float32 logits `(B, K, V)` of the next tokens, -inf for those that may not follow, but for the prefix.
 
     Args:
         tokens: `(B, K, T)`, of which those before `index` count; `None` unless `read_tokens`.
@@ -74,13 +84,13 @@ def restrict(constraints, logits, tokens, index, end_id, max_length):
         is_repeated, repeated = _repeated_ngrams(tokens, index, constraints.no_repeat_ngram_size)
         logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
     forbids = constraints.suppress or _is_on(constraints.min_length, 0) or constraints.force_end
-    if not (forbids or constraints.no_repeat_ngram_size or constraints.prefix is not None):
+    if not (forbids or constraints.no_repeat_ngram_size):
         return logits
     ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
     if constraints.suppress:
         logits = ops.where(ops.any(ops.equal(ids[:, None], list(constraints.suppress)), axis=1), NEVER, logits)
     if _is_on(constraints.min_length, 0):
-        is_early = index < constraints.min_length
+        is_early = index < ops.reshape(ops.cast(constraints.min_length, "int32"), (-1, 1, 1))
         logits = ops.where(ops.logical_and(is_early, ops.equal(ids, end_id)), NEVER, logits)
     if constraints.force_end:
         is_last = ops.equal(index, max_length - 1)
@@ -88,10 +98,15 @@ def restrict(constraints, logits, tokens, index, end_id, max_length):
     if constraints.no_repeat_ngram_size:  # nothing else may follow
         is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
         logits = ops.where(ops.logical_and(is_stuck, ops.equal(ids, end_id)), 0.0, logits)
-    if constraints.prefix is None:
-        return logits
-    forced = _forced(constraints.prefix, index)[:, None, None]
-    return ops.where(forced > 0, ops.where(ops.equal(ids, forced), 0.0, NEVER), logits)
+    return logits
+
+
+def follow_prefix(constraints, log_probabilities, logits, index):
+    """Returns log probabilities `(B, K, V)` where the token of the prefix alone may follow, scored by `logits`."""
+    forced = forced_tokens(constraints, index)[:, None, None]
+    own = ops.log_softmax(ops.cast(logits, "float32"), axis=-1) if constraints.score_prefix else 0.0
+    is_forced = ops.equal(ops.arange(ops.shape(logits)[-1], dtype="int32"), forced)
+    return ops.where(forced > 0, ops.where(is_forced, own, NEVER), log_probabilities)
 
 
 def _penalize(penalty, logits, tokens, index):
@@ -100,9 +115,9 @@ def _penalize(penalty, logits, tokens, index):
     return _replace(logits, tokens, is_there, ops.where(values > 0, values / penalty, values * penalty))
 
 
-def _forced(prefix, index):
+def forced_tokens(constraints, index):
     """Returns the token of the prefixes at a step, `(B,)`, 0 after their end."""
-    prefix = ops.cast(prefix, "int32")
+    prefix = ops.cast(constraints.prefix, "int32")
     return ops.sum(ops.where(ops.equal(ops.arange(ops.shape(prefix)[1], dtype="int32"), index), prefix, 0), axis=1)
 
 

@@ -10,7 +10,15 @@ from keras import ops
 from keras_headattn._random import FixedSeed, sample
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number, check_positive
-from keras_headattn.decoding._constraints import NEVER, NONE, Constraints, read_tokens, restrict
+from keras_headattn.decoding._constraints import (
+    NEVER,
+    NONE,
+    Constraints,
+    follow_prefix,
+    forced_tokens,
+    read_tokens,
+    restrict,
+)
 from keras_headattn.decoding._search import check_search, length_penalty, search_lengths
 from keras_headattn.ops._dense import argmax
 
@@ -152,8 +160,13 @@ def _search_rows(
     def body(index, last, tokens, scores, lengths, finished, gains, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
         before = tokens[:, None] if read_tokens(constraints) else None
-        logits = restrict(constraints, logits, before, index, end_id, max_length)
-        chosen, gained = choose(ops.reshape(logits, (-1, ops.shape(logits)[-1])), index)
+        allowed = restrict(constraints, logits, before, index, end_id, max_length)
+        chosen, gained = choose(ops.reshape(allowed, (-1, ops.shape(allowed)[-1])), index)
+        if constraints.prefix is not None:
+            forced = forced_tokens(constraints, index)
+            own = follow_prefix(constraints, allowed, logits, index)
+            own = ops.take_along_axis(own[:, 0], forced[:, None], axis=-1)[:, 0]
+            chosen, gained = ops.where(forced > 0, forced, chosen), ops.where(forced > 0, own, gained)
         chosen = ops.where(finished, 0, chosen)
         gained = ops.where(finished, 0.0, gained)
         lengths = ops.where(finished, lengths, index + 1)

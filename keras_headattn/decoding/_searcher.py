@@ -11,10 +11,11 @@ from keras_headattn._model import Model
 from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
-from keras_headattn.decoding._beam_search import beam_search
+from keras_headattn.decoding._beam_search import beam_search, check_coverage
 from keras_headattn.decoding._constraints import Constraints, restrict
 from keras_headattn.decoding._row_search import check_sampling, greedy_search, sample_search
 from keras_headattn.decoding._search import check_search, search_lengths
+from keras_headattn.layers import capture_intermediates
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -35,7 +36,9 @@ class Searcher(Model):
         suppress: token ids that are never produced. Default `None`: `model.suppress`, if there is one.
         force_end: bool, True to end every translation with `end_id`, even at `max_length`. Default `None`:
             `model.force_end`, or False.
-        min_length, no_repeat_ngram_size, repetition_penalty: see `Constraints`. Default: none.
+        min_length, no_repeat_ngram_size, repetition_penalty, score_prefix: see `Constraints`. Default: none.
+        coverage_penalty: see `beam_search`; by the cross-attention, averaged over heads and layers. Needs a beam of at
+            least 2 and sources of token ids. Default 0: none.
         num_samples: int, translations to sample for each source instead of searching; `beam_size` is then not used.
             Default `None`: none.
         temperature, top_k, top_p, seed: see `sample_search`; need `num_samples`. Every call uses the same seed.
@@ -46,6 +49,7 @@ class Searcher(Model):
         kernels: result of `decoding_kernels`, to reuse it between calls. Default `None`.
         prefix: token ids `(B, P)`, zeros after the last one, that the translations of each source begin with, see
             `Constraints`. Default `None`.
+        min_length: int tensor, scalar or `(B,)`, in place of the argument above. Default `None`.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
@@ -70,6 +74,8 @@ class Searcher(Model):
         min_length: int = 0,
         no_repeat_ngram_size: int = 0,
         repetition_penalty: float = 1.0,
+        score_prefix: bool = False,
+        coverage_penalty: float = 0.0,
         num_samples: int | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
@@ -93,6 +99,7 @@ class Searcher(Model):
             no_repeat_ngram_size,
             repetition_penalty,
             bool(getattr(model, "force_end", False) if force_end is None else force_end),
+            score_prefix=score_prefix,
         )
         check_search(max_length, start_id, end_id, alpha, beam_size, self.constraints, next(filter(None, sizes), None))
         check_sampling(temperature, top_k, top_p)
@@ -107,6 +114,11 @@ class Searcher(Model):
         ]
         if num_samples is None and given:
             raise ValueError(f"`num_samples` must be given to draw samples. Received: {', '.join(given)}")
+        if check_coverage(coverage_penalty) and (beam_size == 1 or num_samples is not None):
+            raise ValueError(
+                "`coverage_penalty` needs a beam search of at least 2. "
+                f"Received: beam_size={beam_size}, num_samples={num_samples}"
+            )
         positions = getattr(model, "max_length", None)
         if positions is not None and max_length > positions:
             raise ValueError(
@@ -119,6 +131,7 @@ class Searcher(Model):
         self.max_length = max_length
         self.start_id = start_id
         self.end_id = end_id
+        self.coverage_penalty = coverage_penalty
         self.num_samples = None if num_samples is None else check_positive("num_samples", num_samples)
         self.temperature = temperature
         self.top_k = top_k
@@ -146,8 +159,9 @@ class Searcher(Model):
         inputs: Tensor | Mapping[str, Tensor],
         kernels: dict[str, Any] | None = None,
         prefix: Tensor | None = None,
+        min_length: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        return self.search(inputs, kernels, prefix=prefix)
+        return self.search(inputs, kernels, None, prefix, min_length)
 
     def search(
         self,
@@ -155,11 +169,12 @@ class Searcher(Model):
         kernels: dict[str, Any] | None = None,
         weights: Sequence[tuple[keras.Variable, Tensor]] | None = None,
         prefix: Tensor | None = None,
+        min_length: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Searches with other tensors in place of the model's weights.
 
         Args:
-            inputs, kernels, prefix: as in a call.
+            inputs, kernels, prefix, min_length: as in a call.
             weights: list of `(variable, tensor)` for all variables that the search reads. Default `None`: the model's.
 
         Returns:
@@ -172,24 +187,28 @@ class Searcher(Model):
 
         def step(tokens, cache, index, position, mask):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
-            return model.decode_step(tokens, cache, index, positions, mask, **kwargs)
+            if not self.coverage_penalty:
+                return model.decode_step(tokens, cache, index, positions, mask, **kwargs)
+            with capture_intermediates() as layers:
+                logits, cache = model.decode_step(tokens, cache, index, positions, mask, **kwargs)
+            return logits, cache, cross_attention(layers)
 
         # TensorFlow would read variables anew in each step; `value_of` is beneath the cast of mixed precision.
         if weights is None and keras.backend.backend() == "tensorflow":
             weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
-            return self._search(step, inputs, kwargs, self._constrained(prefix))
+            return self._search(step, inputs, kwargs, self._constrained(prefix, min_length))
 
-    def _constrained(self, prefix):
+    def _constrained(self, prefix, min_length):
         """Returns the constraints with those of a call."""
-        if prefix is None:
-            return self.constraints
-        if len(prefix.shape) != 2 or (prefix.shape[1] or 0) > self.max_length:
+        if prefix is not None and (len(prefix.shape) != 2 or (prefix.shape[1] or 0) > self.max_length):
             raise ValueError(
                 f"`prefix` must have the shape (batch, at most {self.max_length}), as `max_length` is. "
                 f"Received: prefix of shape {tuple(prefix.shape)}"
             )
-        return dataclasses.replace(self.constraints, prefix=prefix)
+        given = dict(prefix=prefix, min_length=min_length)
+        given = {name: ops.cast(value, "int32") for name, value in given.items() if value is not None}
+        return dataclasses.replace(self.constraints, **given)
 
     def _search(self, step, inputs, kwargs, constraints):
         model, k = self.model, self.num_samples or self.beam_size
@@ -201,10 +220,7 @@ class Searcher(Model):
             alpha=self.alpha, grow=grow, constraints=constraints, return_token_scores=self.return_token_scores
         )
         if self.num_samples is not None:
-            if constraints.prefix is not None:
-                options["constraints"] = dataclasses.replace(
-                    constraints, prefix=ops.repeat(constraints.prefix, k, axis=0)
-                )
+            options["constraints"] = constraints.of_samples(k)
             how = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
             cache = model.init_cache(inputs, length, k, **kwargs)
             found = sample_search(step, cache, k * batch_size, *args[1:], **how, **options)
@@ -216,6 +232,11 @@ class Searcher(Model):
             cache, reorder = model.init_cache(inputs, length * k, **kwargs), None
         else:
             cache, reorder = model.init_cache(inputs, length, k, **kwargs), model.reorder_cache
+        if self.coverage_penalty:
+            ids = inputs.get("source") if isinstance(inputs, dict) else inputs
+            if ids is None:
+                raise ValueError(f"`coverage_penalty` needs sources of token ids. Received: inputs {', '.join(inputs)}")
+            options |= dict(coverage_penalty=self.coverage_penalty, source_mask=ops.not_equal(ids, 0))
         return _named(beam_search(step, cache, *args, k, reorder=reorder, **options))
 
     def score(self, inputs: Tensor | Mapping[str, Tensor], targets: Tensor) -> dict[str, Tensor]:
@@ -260,6 +281,8 @@ class Searcher(Model):
             "min_length": self.constraints.min_length,
             "no_repeat_ngram_size": self.constraints.no_repeat_ngram_size,
             "repetition_penalty": self.constraints.repetition_penalty,
+            "score_prefix": self.constraints.score_prefix,
+            "coverage_penalty": self.coverage_penalty,
             "num_samples": self.num_samples,
             "temperature": self.temperature,
             "top_k": self.top_k,
@@ -271,6 +294,15 @@ class Searcher(Model):
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})
+
+
+def cross_attention(layers):
+    """Returns the mean `(B, m, n)` of cross-attention weights over heads, or pairs of heads, and layers."""
+    found = [each["weights"] for path, each in layers.items() if path.endswith("cross_attention") and "weights" in each]
+    if not found:
+        raise ValueError("The model must have cross-attention of this library. Received: none")
+    found = [ops.mean(ops.cast(each, "float32"), axis=tuple(range(1, len(each.shape) - 2))) for each in found]
+    return sum(found) / len(found)
 
 
 def _named(found):

@@ -11,7 +11,7 @@ from keras_headattn.serving._likeliest import not_empty
 
 def translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer):
     """Returns a function from source ids to the best translations, read once more for their cross-attention maps."""
-    source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
+    source_name, target_name = piece_names(source_tokenizer), piece_names(target_tokenizer)
     model = searcher.model
 
     def attention(source):
@@ -46,7 +46,7 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
 
 def text_attention(predict, model, tokenizer):
     """Returns a function from token ids to predictions and the attention maps of all heads."""
-    name, pad_id = _names(tokenizer), getattr(tokenizer, "pad_id", 0)
+    name, pad_id = piece_names(tokenizer), getattr(tokenizer, "pad_id", 0)
 
     def attention(inputs):
         outputs = dict(predict(inputs))
@@ -107,7 +107,7 @@ def _stacked(maps, needs):
     return tf.stack(maps, axis=1)
 
 
-def _names(tokenizer):
+def piece_names(tokenizer):
     """Returns a function from ids to the names of their pieces, empty for padding."""
     names = list(map(tokenizer.id_to_token, range(tokenizer.vocabulary_size)))
     names[getattr(tokenizer, "pad_id", 0)] = ""

@@ -207,7 +207,7 @@ class Api:
     def _submit(self, version, body):
         request = parse(body)
         signature = version.signature(signature_name(request))
-        arrays, is_rows = to_tensors(request, signature.inputs, self.server.max_text)
+        arrays, is_rows = to_tensors(request, signature.inputs, signature.defaults, self.server.max_text)
         return signature.submit(arrays, self.server.max_rows), is_rows
 
     async def _body(self, request):

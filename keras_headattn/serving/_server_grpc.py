@@ -55,7 +55,7 @@ class Calls:
         chosen = set(request.output_filter) or set(signature.outputs)
         if unknown := chosen - set(signature.outputs):
             raise bad_request(f"output tensor alias not found in signature: {min(unknown)[:100]}")
-        outputs = self._run(signature, self._arrays(request.inputs, signature.inputs))
+        outputs = self._run(signature, self._arrays(request.inputs, signature))
         answer = _api("predict_pb2").PredictResponse()
         answer.model_spec.CopyFrom(request.model_spec)
         answer.model_spec.version.value, answer.model_spec.signature_name = number, name
@@ -88,11 +88,12 @@ class Calls:
         finally:
             future.cancel()
 
-    def _arrays(self, inputs, specs):
-        if inputs.keys() != specs.keys():
+    def _arrays(self, inputs, signature):
+        specs, optional = signature.inputs, signature.defaults.keys()
+        if not specs.keys() - optional <= inputs.keys() <= specs.keys():
             names = [", ".join(sorted(each)) for each in (specs, inputs)]
             raise bad_request(f"The inputs must be {names[0]}. Received: {names[1][:200] or 'none'}")
-        return {name: self._array(name, inputs[name], spec) for name, spec in specs.items()}
+        return {name: self._array(name, inputs[name], spec) for name, spec in specs.items() if name in inputs}
 
     def _array(self, name, tensor, spec):
         """Returns a tensor as an array. Its size is checked first, as one value may stand for any number of

@@ -55,14 +55,17 @@ def text_limit(name, max_text):
     return math.inf if name == "images" or name.endswith("_bytes") else max_text
 
 
-def to_tensors(request, specs, max_text):
-    """Returns a request's arrays by name, and True if it came in rows (`instances`), False for columns (`inputs`)."""
+def to_tensors(request, specs, optional, max_text):
+    """Returns a request's arrays by name, and True if it came in rows (`instances`), False for columns (`inputs`).
+
+    `specs` are those of all inputs, `optional` the names of those that may be missing.
+    """
     is_rows = "instances" in request
     if is_rows and "inputs" in request:
         raise bad_request("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist")
     if not is_rows and "inputs" not in request:
         raise bad_request("Missing 'inputs' or 'instances' key")
-    columns = _columns(request["instances"], specs) if is_rows else request["inputs"]
+    columns = _columns(request["instances"], specs, optional) if is_rows else request["inputs"]
     if not _is_object(columns):
         if len(specs) != 1:
             key = "instances" if is_rows else "inputs"
@@ -70,8 +73,9 @@ def to_tensors(request, specs, max_text):
                 f"{key} must be objects with the keys {', '.join(sorted(specs))}. Received: values or lists"
             )
         columns = {next(iter(specs)): columns}
-    if missing := [name for name in specs if name not in columns]:
+    if missing := [name for name in specs if name not in columns and name not in optional]:
         raise bad_request(f"Missing named input: {missing[0]} in 'inputs' object.")
+    specs = {name: spec for name, spec in specs.items() if name in columns}
     tensors = {name: _array(columns[name], spec.dtype, text_limit(name, max_text)) for name, spec in specs.items()}
     for name, spec in specs.items():
         if not spec.shape.is_compatible_with(tensors[name].shape):
@@ -80,7 +84,7 @@ def to_tensors(request, specs, max_text):
     return tensors, is_rows
 
 
-def _columns(instances, specs):
+def _columns(instances, specs, optional):
     """Returns rows of named tensors as columns, other rows as they are."""
     if not isinstance(instances, list):
         raise bad_request(f"JSON Value: {_shown(instances)} Excepting 'instances' to be an list/array")
@@ -88,6 +92,8 @@ def _columns(instances, specs):
         raise bad_request("No values in 'instances' array")
     if not any(map(_is_object, instances)):
         return instances
+    if _is_object(instances[0]):
+        specs = {name: spec for name, spec in specs.items() if name in instances[0] or name not in optional}
     for index, row in enumerate(instances):
         if not _is_object(row) or row.keys() != specs.keys():
             raise bad_request(

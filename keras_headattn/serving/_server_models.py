@@ -157,7 +157,8 @@ class Version:
         if not self._model.signatures:
             raise ValueError(f"A SavedModel must have signatures. Received: {path}")
         self.signatures = {
-            name: Signature(function, max_batch) for name, function in sorted(self._model.signatures.items())
+            name: Signature(function, self.protos[name].defaults, max_batch)
+            for name, function in sorted(self._model.signatures.items())
         }
         for name, inputs in read_warmup(path) if (pathlib.Path(path) / RECORDS).exists() else ():
             self.signatures[name](inputs)
@@ -178,8 +179,9 @@ class Signature:
     """Signature with a queue of requests. Waiting requests run as one batch if no output's shape depends on other
     rows."""
 
-    def __init__(self, function, max_batch):
+    def __init__(self, function, defaults, max_batch):
         self.inputs = dict(function.structured_input_signature[1])
+        self.defaults = {name: tf.make_ndarray(proto) for name, proto in defaults.items()}
         outputs = function.structured_outputs
         self.outputs = list(outputs)
         self.takes_rows = all(spec.shape.rank and spec.shape[0] is None for spec in self.inputs.values())
@@ -199,6 +201,9 @@ class Signature:
     def submit(self, arrays, max_rows):
         """Queues a request and returns a future of its outputs by name."""
         rows = _rows(arrays)
+        if self.takes_rows:  # a row may stand for all
+            arrays = self.defaults | arrays
+            arrays |= {name: _repeated(arrays[name], rows) for name in self.defaults}
         most = max_rows if self.batches or not self.takes_rows else self.max_batch
         if rows > most:
             raise bad_request(f"A request to this signature may have {most} rows. Received: {rows} rows")
@@ -262,7 +267,14 @@ def _rows(arrays):
 
 
 def _kind(arrays):
+    """Returns what must be equal for requests to run as one; arrays of different lengths are an error."""
+    if len({len(array) for array in arrays.values()}) > 1:
+        return object()
     return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
+
+
+def _repeated(array, rows):
+    return np.broadcast_to(array, (rows, *array.shape[1:])) if len(array) == 1 else array
 
 
 def _files(path):

@@ -8,13 +8,15 @@ import tensorflow as tf
 from headattn_io.files import Path
 from keras_headattn._private import in_sequence
 from keras_headattn.decoding import Searcher
-from keras_headattn.serving._attention_signature import translation_attention
+from keras_headattn.serving._attention_signature import piece_names, translation_attention
 from keras_headattn.serving._buckets import after, cut_ids, is_longer, pad_to_bucket
 from keras_headattn.serving._stored_weights import StoredWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer
+
+MIN_LENGTH = tf.TensorSpec((None,), tf.int32, name="min_length")
 
 
 def export_translator(
@@ -36,7 +38,11 @@ def export_translator(
 
     - `serving_default`: strings `text` `(B,)` to the best `translations` `(B,)`, strings, and their `scores` `(B,)`,
       float32;
-    - `n_best`: the same for the whole beam, `(B, beam_size)`, best first; missing hypotheses are `""` with score -1e9;
+    - `n_best`: the same for the whole beam, `(B, beam_size)`, best first, or all samples; missing hypotheses are `""`
+      with score -1e9. With `return_token_scores` also strings `pieces` and float32 `token_scores`
+      `(B, beam_size, max_length)`, `""` and 0 after the end symbol;
+    - `constrained`: as `n_best`, with optional inputs for each row: strings `prefix` `(B,)`, the start of its
+      translations, by default `""`, and int32 `min_length` `(B,)`, fewest tokens, by default that of `searcher`;
     - `xla`, optional: as `serving_default`, compiled with XLA for each batch size and source length;
     - `attention`, optional: also strings `source_pieces` `(B, n)` and `target_pieces` `(B, m)`, `""` for padding, and
       float32 `weights` `(B, layers, heads, m, n)` of the cross-attention when each target piece was written. Paired
@@ -86,17 +92,32 @@ def export_translator(
             ids = cut_ids(ids, max_source_length, source_tokenizer)
         return pad_to_bucket(ids, lengths), cut
 
-    def n_best(ids, search):
-        result = search(ids)
+    def texts_of(result):
         texts = target_tokenizer.detokenize(tf.reshape(result["tokens"], (-1, searcher.max_length)))
-        return {"translations": tf.reshape(texts, (-1, searcher.beam_size)), "scores": result["scores"]}
+        number = searcher.num_samples or searcher.beam_size
+        return {"translations": tf.reshape(texts, (-1, number)), "scores": result["scores"]}
 
     def best(ids, search):
-        return {name: beam[:, 0] for name, beam in n_best(ids, search).items()}
+        return {name: beam[:, 0] for name, beam in texts_of(search(ids)).items()}
+
+    def n_best(ids, **constraints):
+        result = search(ids, **constraints)
+        if "token_scores" not in result:
+            return texts_of(result)
+        pieces = piece_names(target_tokenizer)(result["tokens"])
+        return texts_of(result) | {"pieces": pieces, "token_scores": result["token_scores"]}
+
+    no_prefix, shortest = tf.constant([""]), tf.constant([searcher.constraints.min_length])
+
+    def constrained(text, prefix=no_prefix, min_length=shortest):
+        ids, cut = encode(text)
+        starts = target_tokenizer(tf.broadcast_to(prefix, tf.shape(text)))
+        starts = tf.where(starts == target_tokenizer.eos_id, 0, starts)
+        return n_best(ids, **checked(searcher, tf.shape(text), starts, min_length)) | cut
 
     kept = StoredWeights(searcher, weights)
     search = stored_search(searcher, kept, cpu_only=cpu_only)
-    functions = {"serving_default": lambda ids: best(ids, search), "n_best": lambda ids: n_best(ids, search)}
+    functions = {"serving_default": lambda ids: best(ids, search), "n_best": n_best}
     if xla_signature:
         compiled_search = stored_search(searcher, kept, jit_compile=True)
         functions["xla"] = lambda ids: best(ids, compiled_search)
@@ -104,9 +125,11 @@ def export_translator(
         functions["attention"] = translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer)
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (after(encode, function), [text]) for name, function in functions.items()}
+    prefix = tf.TensorSpec((None,), tf.string, name="prefix")
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
-    tokenizers = [source_tokenizer, target_tokenizer]
-    return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
+    warmup = dict.fromkeys(signatures, requests)
+    signatures["constrained"] = constrained, [text, prefix, MIN_LENGTH]
+    return save_signatures(signatures, folder, [source_tokenizer, target_tokenizer], run, warmup)
 
 
 def export_id_translator(
@@ -120,7 +143,9 @@ def export_id_translator(
     """Writes a SavedModel as `export_translator` does, from token ids, for programs without tensorflow-text.
 
     Its signature `serving_default` takes int32 `ids` `(B, n)`, 0 = padding, and returns int32 `ids`
-    `(B, beam_size, max_length)`, best first, zeros after the end symbol, and float32 `scores` `(B, beam_size)`.
+    `(B, beam_size, max_length)`, best first, zeros after the end symbol, and float32 `scores` `(B, beam_size)`; with
+    `return_token_scores` also `token_scores`, of the shape of `ids`. `constrained` has the optional inputs int32
+    `prefix` `(B, P)`, the first ids of each translation, zeros after the last one, and `min_length` `(B,)`.
 
     Args:
         searcher, folder, run, warmup_batch_sizes, weights, cpu_only: as in `export_translator`.
@@ -137,20 +162,38 @@ def export_id_translator(
 
     kept = stored_search(searcher, StoredWeights(searcher, weights), cpu_only=cpu_only)
 
-    def search(ids):
-        result = kept(ids)
-        return {"ids": result["tokens"], "scores": result["scores"]}
+    def search(ids, **constraints):
+        result = kept(ids, **constraints)
+        return {"ids": result.pop("tokens"), **result}
 
-    ids = tf.TensorSpec((None, None), tf.int32, name="ids")
+    no_prefix, shortest = tf.constant([[0]]), tf.constant([searcher.constraints.min_length])
+
+    def constrained(ids, prefix=no_prefix, min_length=shortest):
+        rows = tf.shape(ids)[:1]
+        starts = tf.broadcast_to(prefix, tf.concat([rows, tf.shape(prefix)[1:]], axis=0))
+        return search(ids, **checked(searcher, rows, starts, min_length))
+
+    ids, prefix = (tf.TensorSpec((None, None), tf.int32, name=name) for name in ("ids", "prefix"))
     rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
     warmup = {"serving_default": batches("ids", rows, warmup_batch_sizes)}
-    return save_signatures({"serving_default": (search, [ids])}, folder, run=run, warmup=warmup)
+    signatures = {"serving_default": (search, [ids]), "constrained": (constrained, [ids, prefix, MIN_LENGTH])}
+    return save_signatures(signatures, folder, run=run, warmup=warmup)
+
+
+def checked(searcher, rows, prefix, min_length):
+    """Returns the arguments of a constrained search, as many as rows."""
+    most, least = searcher.max_length, tf.reduce_max(min_length)
+    longest = tf.reduce_max(tf.reduce_sum(tf.cast(prefix != 0, tf.int32), axis=1))
+    longest = tf.maximum(longest, 0)  # an empty batch has none
+    tf.debugging.assert_less_equal(longest, most, f"A prefix must have at most {most} tokens.")
+    tf.debugging.assert_less(least, most, f"`min_length` must be below {most}, the most tokens of a translation.")
+    return {"prefix": prefix[:, :longest], "min_length": tf.broadcast_to(min_length, rows)}
 
 
 def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
     """Returns the search with `StoredWeights` as a function of ids `(B, n)`, in one thread if `cpu_only`."""
     search = tf.function(
-        lambda ids: searcher.search(ids, *kept.read()),
+        lambda ids, **constraints: searcher.search(ids, *kept.read(), **constraints),
         autograph=False,
         jit_compile=jit_compile,
         experimental_attributes={"_noinline": True} if cpu_only else None,  # inlined, it would run in several threads
@@ -158,8 +201,8 @@ def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
     if not cpu_only:
         return search
 
-    def call(ids):
+    def call(ids, **constraints):
         with in_sequence():
-            return search(ids)
+            return search(ids, **constraints)
 
     return call

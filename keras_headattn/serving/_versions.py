@@ -50,7 +50,7 @@ def save_signatures(
 
     Args:
         signatures: dictionary from name to a function and the list of `tf.TensorSpec` of its arguments. The function
-            returns a dictionary of tensors.
+            returns a dictionary of tensors. Arguments with defaults, tensors, are optional inputs.
         folder: str or path. The next version is written to `folder/1`, `folder/2`, ...
         tokenizers: layers with vocabularies or tables that the functions use. Default: none.
         run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
@@ -68,11 +68,12 @@ def save_signatures(
     """
     _check_run(folder, run)
     functions = {
-        name: tf.function(function, autograph=False).get_concrete_function(*specs)
+        name: tf.function(function, input_signature=specs, autograph=False)
         for name, (function, specs) in signatures.items()
     }
+    graphs = [function.get_concrete_function().graph for function in functions.values()]
     module = tf.Module()  # everything that the signatures use must be an attribute
-    module.weights = list({id(weight): weight for f in functions.values() for weight in f.graph.variables}.values())
+    module.weights = list({id(weight): weight for graph in graphs for weight in graph.variables}.values())
     module.tokenizers = list(tokenizers)
 
     def write(path):

@@ -150,8 +150,11 @@ class Task:
 
     def name_results(self, tests, names):
         """Names test sets apart from the run's own results, where the settings of these names differ."""
-        own = self.run.config()
-        other = {name: getattr(self.config, name) for name in names if getattr(self.config, name) != getattr(own, name)}
+        own, mine = ({name: getattr(each, name) for name in names} for each in (self.run.config(), self.config))
+        for arguments in [name for name in names if isinstance(mine[name], dict)]:
+            own |= own.pop(arguments)
+            mine |= mine.pop(arguments)
+        other = {name: value for name, value in mine.items() if value != own[name]}
         suffix = "".join(f",{name}={value}" for name, value in other.items()).replace("/", "_")
         return {name + suffix: test for name, test in tests.items()}
 

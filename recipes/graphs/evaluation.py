@@ -39,7 +39,7 @@ def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False
         tests: dictionary of `GraphCorpus` by name.
         parts: the parts of each that are scored, as `by_category` returns them; each gets a folder of its own.
         metrics: as `score_graphs` takes them.
-        decoding: dictionary of the settings of decoding, the end of signatures.
+        decoding: str, the settings of the search: the end of signatures.
         folder: path.
         quiet: True to show no progress.
 
@@ -49,7 +49,7 @@ def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False
     results = {}
     for test, corpus in tests.items():
         found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), quiet))
-        settings = "|".join([f"split:{corpus.split}", *(f"{name}:{value}" for name, value in decoding.items())])
+        settings = f"split:{corpus.split}|{decoding}"
         for name, places in parts[test].items():
             some = corpus.take(places)
             written = [found[place] for place in places]

@@ -42,6 +42,7 @@ class GraphToText:
         batch_size: int, graphs that are searched together; a single one is searched by itself. Default 32.
         jit_compile: True to compile the search by XLA. Default False: a graph has sizes of its own, and each
             batch of another shape takes seconds to compile.
+        **search_arguments: other arguments of `Searcher`, such as `min_length`.
 
     Attributes:
         searcher: the `Searcher`, which the function that writes a SavedModel takes.
@@ -69,11 +70,12 @@ class GraphToText:
         max_entities=100,
         batch_size=32,
         jit_compile=False,
+        **search_arguments,
     ):
         self.vocabulary = vocabulary
         self.max_entities = max_entities
         self.batch_size = batch_size
-        self.searcher = Searcher(model, beam_size, alpha, max_length, start_id=START, end_id=END)
+        self.searcher = Searcher(model, beam_size, alpha, max_length, START, END, **search_arguments)
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False, reduce_retracing=True)
 
     def __call__(self, graphs, progress=None):

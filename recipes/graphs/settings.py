@@ -1,13 +1,12 @@
 """The settings of a run that writes the texts of graphs."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
+from recipes.engine.settings import Search, Settings, check_encoding, model_arguments, optimizer_arguments
 from recipes.engine.task import named_files
 
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"
 FORMATS = ("agenda", "json", "webnlg")
 NUM_HEADS = 4
-DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
 
 
@@ -53,15 +52,13 @@ class Model:
     model_arguments: dict = model_arguments("GraphWriter")
 
 
-@settings()
-class Decoding:
+@settings(
+    alpha=1.0,
+    max_length=option(200, "most tokens of a text; those to train on that are longer are left out", at_least=1),
+)
+class Decoding(Search):
     """Search for texts, and their scores."""
 
-    title = "decoding"
-
-    beam_size: int = option(4, "1: greedy", changeable=True, at_least=1)
-    alpha: float = option(1.0, "exponent of the length penalty", changeable=True, at_least=0)
-    max_length: int = option(200, "most tokens of a text; those to train on that are longer are left out", at_least=1)
     max_entities: int = option(
         100, "most entities of a graph that is written from; also of the SavedModel", changeable=True, at_least=1
     )
@@ -110,11 +107,6 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     def names_of_tests(self):
         """Names of the test sets, which are the names of their folders in `results/`."""
         return ["test"] if self.embedded else list(named_files(self.test, ENDINGS))
-
-    @property
-    def decoding(self):
-        """The settings of `DECODING`: dictionary."""
-        return {name: getattr(self, name) for name in DECODING}
 
     @property
     def attention_shape(self):

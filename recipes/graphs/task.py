@@ -10,6 +10,7 @@ from headattn_io.files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test
+from recipes.engine.settings import DECODING
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
@@ -20,7 +21,6 @@ from recipes.graphs.exports import export_graph_to_text
 from recipes.graphs.files import graph_from_json, graph_of_line
 from recipes.graphs.graph_to_text import GraphToText
 from recipes.graphs.modelling import make_attention, make_writer
-from recipes.graphs.settings import DECODING
 from recipes.graphs.vocabulary import GraphVocabulary
 
 OPTIMIZERS = {"sgd": functools.partial(keras.optimizers.SGD, momentum=0.9), "adam": keras.optimizers.Adam}
@@ -122,7 +122,7 @@ class WriteGraphs(Task):
             return []
         corpus = self.data.validation.sample(number)
         references = [[as_tokens(text, corpus.split) for text in graph.references] for graph in corpus.graphs]
-        graph_to_text = self.graph_to_text(model, beam_size=1, max_entities=10**6)
+        graph_to_text = self.graph_to_text(model, **self.config.greedy_decoding, max_entities=10**6)
 
         def score(model):
             return bleu([as_tokens(each.text, corpus.split) for each in graph_to_text(corpus.graphs)], references).value
@@ -160,7 +160,7 @@ class WriteGraphs(Task):
         config, parts = self.config, by_category(tests, self.categories)
         metrics = (*config.metrics, "facts") if config.embedded else config.metrics
         graph_to_text = self.graph_to_text(model, max_entities=10**6)
-        evaluate(graph_to_text, tests, parts, metrics, config.decoding, self.run.results, config.quiet)
+        evaluate(graph_to_text, tests, parts, metrics, config.decoding_signature, self.run.results, config.quiet)
 
     def export(self, model):
         path = export_graph_to_text(self.graph_to_text(model), self.config.export_folder, self.config.run)

@@ -12,6 +12,7 @@
     python -m recipes.translate evaluate saved_models/translate --test test.en test.de
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
+    python -m recipes.translate score runs/translate source.en target.de
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
@@ -23,10 +24,11 @@ configs/, with what they should score.
 import os
 import sys
 
-from recipes.engine.command import Command, portions, report_cut
+from recipes.engine.command import Command, portions, report_cut, sentences_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
-from recipes.translate.settings import DECODING, TranslateConfig
+from recipes.engine.settings import DECODING
+from recipes.translate.settings import TranslateConfig
 
 
 def _check_files(config):
@@ -52,22 +54,59 @@ def _add_translate(parser):
         "file", nargs="?", default="-", help="one sentence a line, .gz, .xml, .sgm too; none: standard input"
     )
     parser.add_argument("--scores", action="store_true", help="a score and a tab before each translation")
+    parser.add_argument(
+        "--n-best", type=int, metavar="INT", help="so many translations of each sentence: NUMBER ||| TEXT ||| SCORE"
+    )
+    parser.add_argument(
+        "--prefixes", metavar="FILE", help="the beginning of each translation, a line for each sentence; may be empty"
+    )
 
 
 def _translate(options):
-    check_readable(options.file)
-    task = RECIPE.finished(options.folder, given_settings(options, DECODING))
-    translator = task.translator(task.run.load_model())
+    check_readable(*[path for path in (options.file, options.prefixes) if path])
+    given = given_settings(options, DECODING)
+    config = RECIPE.run_of(options.folder).config().changed(given)
+    most = config.search_arguments["num_samples"] or config.beam_size
+    if options.n_best is not None and not 1 <= options.n_best <= most:
+        raise ValueError(f"--n-best must be 1 to {most}, as many as are searched for. Received: {options.n_best}")
+    if options.prefixes and options.file != "-":
+        numbers = [sum(1 for _ in sentences_in(path)) for path in (options.file, options.prefixes)]
+        if numbers[0] != numbers[1]:
+            raise ValueError(f"--prefixes must have a line for each of {numbers[0]} sentences. Received: {numbers[1]}")
+    prefixes = sentences_in(options.prefixes) if options.prefixes else None
+    task = RECIPE.finished(options.folder, given)
+    translator = task.translator(task.run.load_model(), num_hypotheses=options.n_best or 1)
     if options.file == "-" and sys.stdin.isatty():
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
     done, cut = 0, []
     for sentences in portions(options.file):
-        for done, translation in enumerate(translator(sentences), done + 1):  # noqa: B020
-            score = f"{translation.score:.4f}\t" if options.scores else ""
-            print(score + translation.text, flush=True)
+        own = prefixes and [next(prefixes, "") for _ in sentences]
+        for done, translation in enumerate(translator(sentences, prefixes=own), done + 1):  # noqa: B020
+            if options.n_best:
+                for each in (translation, *translation.others):
+                    print(f"{done} ||| {each.text} ||| {each.score:.4f}", flush=True)
+            else:
+                score = f"{translation.score:.4f}\t" if options.scores else ""
+                print(score + translation.text, flush=True)
             if translation.is_cut:
                 cut.append(done)
     report_cut(cut, done, translator.max_source_length)
+
+
+def _add_score(parser):
+    RECIPE.add_run(parser, ("columns",))
+    parser.add_argument("files", nargs="+", metavar="FILE", help="source and target, or a file of pairs")
+    parser.add_argument("--tokens", action="store_true", help="each token and its score after the score of the pair")
+
+
+def _score(options):
+    check_readable(*options.files)
+    if len(options.files) > 2:
+        raise ValueError(f"Give a source and a target, or a file of pairs. Received: {' '.join(options.files)}")
+    task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
+    from recipes.translate.scoring import print_scores
+
+    print_scores(task, options.files, options.tokens)
 
 
 def _prepare(options):
@@ -132,6 +171,7 @@ RECIPE = Recipe(
     exported=(*DECODING, "export", "samples", "export_arguments"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
+        "score": Command(_score, "log probabilities of given translations, a line a pair", _add_score, filters=True),
         "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),
         "prepare": Command(
             _prepare,

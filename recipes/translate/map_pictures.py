@@ -113,8 +113,7 @@ def ablation(options):
         sources, references = lines_of_test(run, options.sentences, "sources", "references")
         config, transformer = run.config(), run.load_model()
         (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
-        decoding = config.decoding | {"beam_size": 1}
-        translate = make_translator(transformer, make_text(config, None, run.folder), **decoding)
+        translate = make_translator(transformer, make_text(config, None, run.folder), **config.greedy_decoding)
 
         def measure(bleu=bleu, translate=translate, sources=sources, references=references):
             return bleu([translation.text for translation in translate(sources)], references).value

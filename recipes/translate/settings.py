@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.settings import NamedSizes, Search, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
 
@@ -15,7 +15,6 @@ WEIGHTS = ("float32", "bfloat16", "int8")
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
-DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 
 
 @settings(
@@ -104,17 +103,12 @@ class Model:
     cross_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
 
 
-@settings()
-class Decoding:
+@settings(
+    max_length=option(100, "most tokens of a translation; training pairs with a longer side are left out", at_least=1)
+)
+class Decoding(Search):
     """Search for translations, and their scores."""
 
-    title = "decoding"
-
-    beam_size: int = option(4, "1: greedy", changeable=True, at_least=1)
-    alpha: float = option(0.6, "exponent of the length penalty", changeable=True, at_least=0)
-    max_length: int = option(
-        100, "most tokens of a translation; training pairs with a longer side are left out", at_least=1
-    )
     metrics: tuple[str, ...] = option(
         ("bleu", "chrf"),
         "how translations are scored",
@@ -242,11 +236,6 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
     def languages(self):
         """The languages translated from and to."""
         return self.source_language, self.target_language
-
-    @property
-    def decoding(self):
-        """The settings of `DECODING`: dictionary."""
-        return {name: getattr(self, name) for name in DECODING}
 
     @property
     def one_vocabulary(self):

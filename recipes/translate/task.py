@@ -12,13 +12,14 @@ from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete, take_files
+from recipes.engine.settings import DECODING
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
 from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
-from recipes.translate.settings import DECODING, files_of_tests
+from recipes.translate.settings import files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translate.text import check_moses, make_text, make_translator
 
@@ -151,7 +152,7 @@ class Translate(Task):
             return []
         sentences = self.data.validation.source[:number]
         references = self.text.references(self.data.validation.target[:number])
-        translate = make_translator(model, self.text, **self.config.decoding | {"beam_size": 1})
+        translate = make_translator(model, self.text, **self.config.greedy_decoding)
         (bleu,) = named_metrics(["bleu"], self.config.target_language)
 
         def score(model):
@@ -176,8 +177,8 @@ class Translate(Task):
         check_sizes(tests.values())
         return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
 
-    def translator(self, model):
-        """Returns a `Translator` with the settings of decoding; learned positions limit its translations."""
+    def translator(self, model, **options):
+        """Returns a `Translator` with the settings of decoding and `options`; learned positions limit translations."""
         trained = self.run.config()
         names = trained.attention, trained.decoder_attention, trained.cross_attention
         learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names
@@ -186,15 +187,14 @@ class Translate(Task):
                 f"The run has learned positions for {trained.max_length} tokens. "
                 f"Received: max_length={self.config.max_length}"
             )
-        return make_translator(model, self.text, **self.config.decoding)
+        return make_translator(model, self.text, **self.config.decoding, **options)
 
     def evaluate(self, model, tests):
         if "projector" in self.config.tensorboard and self.data:
             show_embeddings(self.run, model, self.text)
         config = self.config
         functions = named_metrics(config.metrics, config.target_language, config.embeddings)
-        own = config.decoding | ({"lowercase": True} if config.lowercase else {})
-        decoding = "|".join(f"{name}:{value}" for name, value in own.items())
+        decoding = config.decoding_signature + ("|lowercase:True" if config.lowercase else "")
         evaluate(self.translator(model), tests, functions, decoding, self.run.results, config.quiet)
 
     def export_folders(self):

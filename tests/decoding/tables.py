@@ -64,8 +64,11 @@ def score(log_probs, hypothesis, alpha):
     return rows[range(len(hypothesis)), list(hypothesis)].sum() / penalty(len(hypothesis), alpha)
 
 
-def naive_beam_search(log_probs, max_length, end, beam_size, alpha):
-    """By score: `[(hypothesis, score), ...]`. Open hypotheses have the places that finished ones leave."""
+def naive_beam_search(log_probs, max_length, end, beam_size, alpha, reward=lambda hypothesis: 0.0):
+    """By score: `[(hypothesis, score), ...]`. Open hypotheses have the places that finished ones leave.
+
+    `reward` of a hypothesis is added to its score.
+    """
     beam, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
         rows = log_probs([prefix for prefix, _ in beam])
@@ -76,10 +79,10 @@ def naive_beam_search(log_probs, max_length, end, beam_size, alpha):
             if rows[i][token] > -np.inf
         ]
         candidates = sorted(candidates, key=lambda item: -item[1])[: 2 * beam_size]
-        finished += [(h, total / penalty(length, alpha)) for h, total in candidates if h[-1] == end]
+        finished += [(h, total / penalty(length, alpha) + reward(h)) for h, total in candidates if h[-1] == end]
         finished = sorted(finished, key=lambda item: -item[1])[:beam_size]
         beam = [item for item in candidates if item[0][-1] != end][:beam_size]
-    still_open = [(h, total / penalty(max_length, alpha)) for h, total in beam]
+    still_open = [(h, total / penalty(max_length, alpha) + reward(h)) for h, total in beam]
     return sorted((finished + still_open)[:beam_size], key=lambda item: -item[1])
 
 

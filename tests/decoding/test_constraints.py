@@ -123,6 +123,92 @@ def test_constraints_of_a_call_may_be_tensors():
         np.testing.assert_array_equal(found[0], expected[0])
 
 
+# Coverage
+
+
+def cover(tables, attention):
+    """A step that also returns the attention of each last token, from a table `(B, V, n)`."""
+    step = table_step(tf.constant(tables))
+
+    def covering(tokens, *args):
+        return *step(tokens, *args), tf.gather(attention, tokens, batch_dims=1)
+
+    return covering
+
+
+def coverage_reward(attention, mask, beta):
+    """Wu et al. 2016, eq. 14, of a hypothesis: each token is written while the one before it is read."""
+
+    def reward(hypothesis):
+        read = attention[[START, *hypothesis[:-1]]].sum(0)
+        return beta * np.log(np.minimum(read, 1)[mask]).sum()
+
+    return reward
+
+
+@pytest.mark.parametrize("reordered", [False, True])
+@pytest.mark.parametrize("beta", [0.2, 1.5])
+def test_coverage_penalty(beta, reordered):
+    random, k = np.random.default_rng(8), 4
+    tables = random_tables(3, vocabulary=9, seed=12)
+    mask = np.array([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
+    attention = np.where(mask[:, None], random.dirichlet(0.3 * np.ones(5), size=(3, 9)), 0).astype("float32")
+    step = cover(tables, attention)
+    kwargs = {}
+    if reordered:
+        step = cover(np.repeat(tables, k, axis=0), np.repeat(attention, k, axis=0))
+        kwargs = {"reorder": lambda cache, rows: cache}
+    found = beam_search(
+        step, {}, 3, LENGTH, START, END, k, ALPHA, coverage_penalty=beta, source_mask=tf.constant(mask),
+        return_token_scores=True, **kwargs
+    )  # fmt: skip
+    tokens, scores, token_scores = (each.numpy() for each in found)
+    changed = False
+    for i in range(3):
+        log_probs, reward = constrained(tables[i]), coverage_reward(attention[i], mask[i], beta)
+        expected = naive_beam_search(log_probs, LENGTH, END, k, ALPHA, reward)
+        check_same(tokens[i], scores[i], expected)
+        changed |= [h for h, _ in expected] != [h for h, _ in naive_beam_search(log_probs, LENGTH, END, k, ALPHA)]
+        for hypothesis, row in zip(expected, token_scores[i], strict=True):
+            ids = hypothesis[0]
+            np.testing.assert_allclose(row[: len(ids)], log_probs_of(tables[i], ids), rtol=1e-4, atol=1e-5)
+    assert changed
+
+
+def test_wrong_coverage_penalties():
+    step = table_step(tf.constant(random_tables(3, vocabulary=9)))
+    with pytest.raises(ValueError, match="`coverage_penalty` must be a finite number.* Received: coverage_penalty=-1"):
+        beam_search(step, {}, 3, LENGTH, START, END, coverage_penalty=-1)
+    with pytest.raises(ValueError, match="`coverage_penalty` needs `source_mask`"):
+        beam_search(step, {}, 3, LENGTH, START, END, coverage_penalty=0.1)
+
+
+# A scored prefix, and rows of their own
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+def test_scored_prefixes_and_minimum_lengths_of_rows(search):
+    """The prefix has the scores of the model, though its tokens are suppressed; other tokens keep the constraints."""
+    tables = random_tables(3, vocabulary=9, seed=6)
+    least = np.array([0, 6, 3])
+    constraints = Constraints([5, 4], tf.constant(least), prefix=PREFIX, score_prefix=True)
+    run = dict(greedy=greedy_search, beam=beam_search, sample=sample_search)[search]
+    step = table_step(tf.constant(tables))
+    kwargs = dict(constraints=constraints, return_token_scores=True)
+    tokens, scores, token_scores = (each.numpy() for each in run(step, {}, 3, LENGTH, START, END, alpha=0, **kwargs))
+    if search == "beam":
+        np.testing.assert_allclose(token_scores.sum(-1), scores, rtol=1e-4)
+        tokens, scores, token_scores = tokens[:, 0], scores[:, 0], token_scores[:, 0]
+    for i, table in enumerate(tables):
+        ids, size = ended_tokens(tokens[i]), np.count_nonzero(PREFIX[i])
+        assert ids[:size] == tuple(PREFIX[i][:size]) and END not in ids[: least[i]]
+        expected = log_probs_of(table, ids)
+        for place in range(size, len(ids)):
+            expected[place] = constrained(table, [5, 4], least[i])([ids[:place]])[0][ids[place]]
+        np.testing.assert_allclose(token_scores[i, : len(ids)], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(scores[i], expected.sum(), rtol=1e-4)
+
+
 # Scores of tokens
 
 

@@ -251,7 +251,10 @@ def test_requests_that_do_not_fit_are_refused(exports, tmp_path):
     before = (path / RECORDS).read_bytes()
     ids = np.ones((1, 4), "int32")
     for requests, message in (
-        ({"n_best": [{"ids": ids}]}, r"signatures \['serving_default'\]. Received: requests for 'n_best'"),
+        (
+            {"n_best": [{"ids": ids}]},
+            r"signatures \['constrained', 'serving_default'\]. Received: requests for 'n_best'",
+        ),
         ({"serving_default": [{"text": ids}]}, r"inputs \['ids'\]. Received: \['text'\]"),
         ({"serving_default": [{"ids": ids[0]}]}, r"shape \(None, None\). Received: an array of shape \(4,\)"),
         ({"serving_default": [{"ids": ids}] * (MOST + 1)}, "at most. Received: 1001 requests"),

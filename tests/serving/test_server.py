@@ -46,8 +46,14 @@ def numbers_signatures(scale):
     def slow(x):
         return {"y": tf.py_function(lambda x: (time.sleep(0.6), x)[1], [x], tf.float32)}
 
+    ten = tf.constant([10.0])
+
+    def add(x, number=ten):
+        return {"y": x + number}
+
     floats = tf.TensorSpec((None,), tf.float32, name="x")
     return {
+        "optional": (add, [floats, tf.TensorSpec((None,), tf.float32, name="number")]),
         "serving_default": (double, [floats]),
         "mixed": (
             mixed,
@@ -129,6 +135,28 @@ def test_one_output_and_many(server):
     found = predict(server, {"signature_name": "mixed", "instances": [row, row | {"flag": False}]})["predictions"]
     raw = {"b64": base64.b64encode("é".encode()).decode()}
     assert found[1] == {"flag": False, "name": "é", "raw_bytes": raw, "total": 3}
+
+
+@pytest.mark.parametrize("asked, expected", [
+    ({"instances": [{"x": 1}, {"x": 2}]}, [11, 12]),
+    ({"instances": [{"x": 1, "number": 3}, {"x": 2, "number": 4}]}, [4, 6]),
+    ({"inputs": {"x": [1, 2]}}, [11, 12]),
+    ({"inputs": {"x": [1, 2], "number": [3]}}, [4, 5]),
+])  # fmt: skip
+def test_optional_inputs(server, asked, expected):
+    (found,) = predict(server, asked | {"signature_name": "optional"}).values()
+    assert found == expected
+
+
+@pytest.mark.parametrize("asked, message", [
+    ({"instances": [{"x": 1, "number": 2}, {"x": 2}]}, "element: 1 of 'instances' list.* equal to: number,x"),
+    ({"instances": [{"x": 1}, {"x": 2, "number": 2}]}, "element: 1 of 'instances' list.* equal to: x"),
+    ({"instances": [{"number": 1}]}, "equal to: number,x"),
+    ({"inputs": {"number": [1]}}, "Missing named input: x"),
+    ({"inputs": {"x": [1, 2, 3], "number": [1, 2]}}, "ncompatible shapes"),
+])  # fmt: skip
+def test_wrong_optional_inputs(server, asked, message):
+    assert re.search(message, predict(server, asked | {"signature_name": "optional"}, status=400)["error"])
 
 
 def test_attention(server):

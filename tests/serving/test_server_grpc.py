@@ -27,8 +27,14 @@ def channel(tmp_path_factory):
     def twice(x):
         return {"y": 2 * x, "text": tf.strings.as_string(x)}
 
+    ten = tf.constant([10.0])
+
+    def add(x, number=ten):
+        return {"y": x + number}
+
+    number = tf.TensorSpec((None,), tf.float32, name="number")
     for _ in range(2):
-        save_signatures({"serving_default": (twice, [x])}, folder)
+        save_signatures({"serving_default": (twice, [x]), "optional": (add, [x, number])}, folder)
     with Server({"twice": folder}, port=0, grpc_port=0, keep=2, labels={"old": 1}) as server:
         with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as it:
             yield it
@@ -52,6 +58,17 @@ def test_predictions(channel):
     chosen.output_filter.append("text")
     answer = stub.Predict(chosen, timeout=20)
     assert answer.model_spec.version.value == 1 and list(answer.outputs) == ["text"]
+
+
+def test_optional_inputs(channel):
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    asked = request(signature_name="optional")
+    assert tf.make_ndarray(stub.Predict(asked, timeout=20).outputs["y"]).tolist() == [11, 12.5]
+    asked.inputs["number"].CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
+    assert tf.make_ndarray(stub.Predict(asked, timeout=20).outputs["y"]).tolist() == [2, 4.5]
+    del asked.inputs["x"]
+    with pytest.raises(grpc.RpcError, match="The inputs must be number, x. Received: number"):
+        stub.Predict(asked, timeout=20)
 
 
 @pytest.mark.parametrize("arguments, code, message", [

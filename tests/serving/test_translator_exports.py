@@ -171,7 +171,7 @@ def test_only_the_signature_for_xla_is_compiled(exported):
 def test_signatures_have_the_documented_shapes(exported):
     _, text, ids = exported
     signatures = tf.saved_model.load(text).signatures
-    assert set(signatures) == {"serving_default", "n_best", "xla"}
+    assert set(signatures) == {"serving_default", "n_best", "constrained", "xla"}
     for name, shape in (("serving_default", [None]), ("n_best", [None, 3]), ("xla", [None])):
         (spec,) = signatures[name].structured_input_signature[1].values()
         assert (spec.name, spec.dtype, spec.shape.as_list()) == ("text", tf.string, [None])
@@ -180,7 +180,9 @@ def test_signatures_have_the_documented_shapes(exported):
             "translations": (tf.string, shape),
             "scores": (tf.float32, shape),
         }
-    signature = tf.saved_model.load(ids).signatures["serving_default"]
+    signatures = tf.saved_model.load(ids).signatures
+    assert set(signatures) == {"serving_default", "constrained"}
+    signature = signatures["serving_default"]
     (spec,) = signature.structured_input_signature[1].values()
     assert (spec.name, spec.dtype, spec.shape.as_list()) == ("ids", tf.int32, [None, None])
     outputs = signature.structured_outputs
@@ -194,6 +196,65 @@ def test_an_empty_batch_of_text(exported):
     model = tf.saved_model.load(exported[1])
     outputs = model.signatures["serving_default"](text=tf.constant([], tf.string))
     assert outputs["translations"].shape == outputs["scores"].shape == (0,)
+    empty = dict(text=tf.constant([], tf.string), prefix=tf.constant([""]), min_length=tf.constant([0]))
+    assert model.signatures["constrained"](**empty)["translations"].shape == (0, 3)
+
+
+def optional_inputs(path):
+    definition = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    defaults = definition.meta_graphs[0].signature_def["constrained"].defaults
+    return {name: tf.make_ndarray(value).tolist() for name, value in defaults.items()}
+
+
+def test_constraints_of_requests(exported, tokenizers):
+    (searcher, text_path, ids_path), (source, target) = exported, tokenizers
+    assert optional_inputs(text_path) == {"prefix": [b""], "min_length": [0]}
+    assert optional_inputs(ids_path) == {"prefix": [[0]], "min_length": [0]}
+    prefix = target(["die", "", "keine"])
+    prefix = tf.where(prefix == target.eos_id, 0, prefix)
+    least = tf.constant([7, 0, 3])
+    expected = searcher(source(ENGLISH), prefix=prefix, min_length=least)
+    assert (expected["tokens"].numpy() != searcher(source(ENGLISH))["tokens"].numpy()).any((1, 2)).tolist() != [
+        False
+    ] * 3
+    constrained = tf.saved_model.load(text_path).signatures["constrained"]
+    found = constrained(text=tf.constant(ENGLISH), prefix=tf.constant(["die", "", "keine"]), min_length=least)
+    for row, beam in zip(found["translations"].numpy(), expected["tokens"], strict=True):
+        assert row.tolist() == target.detokenize(beam).numpy().tolist()
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-4)
+    constrained = tf.saved_model.load(ids_path).signatures["constrained"]
+    found = constrained(ids=source(ENGLISH), prefix=prefix, min_length=least)
+    np.testing.assert_array_equal(found["ids"], expected["tokens"])
+
+
+@pytest.mark.parametrize("asked, message", [
+    (dict(prefix=tf.constant(["die Katze saß auf der Matte"])), "A prefix must have at most 8 tokens"),
+    (dict(min_length=tf.constant([0, 8, 0])), "`min_length` must be below 8"),
+])  # fmt: skip
+def test_wrong_constraints_of_requests(exported, asked, message):
+    constrained = tf.saved_model.load(exported[1]).signatures["constrained"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        constrained(**dict(text=tf.constant(ENGLISH), prefix=tf.constant([""]), min_length=tf.constant([0])) | asked)
+
+
+@pytest.mark.parametrize("kwargs", [
+    dict(beam_size=2, min_length=3, no_repeat_ngram_size=2, repetition_penalty=1.5, suppress=[0, 5]),
+    dict(num_samples=4, temperature=0.7, top_k=9, top_p=0.9, seed=3, suppress=[0]),
+], ids=["beam", "samples"])  # fmt: skip
+def test_saved_models_search_with_all_options(exported, tokenizers, tmp_path, kwargs):
+    source, target = tokenizers
+    searcher = Searcher(exported[0].model, max_length=8, return_token_scores=True, **kwargs)
+    path = export_translator(searcher, source, target, tmp_path, warmup_batch_sizes=())
+    assert optional_inputs(path)["min_length"] == [kwargs.get("min_length", 0)]
+    found = tf.saved_model.load(path).signatures["n_best"](text=tf.constant(ENGLISH))
+    expected = searcher(source(ENGLISH))
+    number = kwargs.get("num_samples", 2)
+    assert found["translations"].shape == (3, number) and found["pieces"].shape == (3, number, 8)
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-4)
+    np.testing.assert_allclose(found["token_scores"], expected["token_scores"], rtol=1e-4, atol=1e-5)
+    tokens = expected["tokens"].numpy()[0, 0]
+    names = [target.id_to_token(token) if token else "" for token in tokens.tolist()]
+    assert [piece.decode() for piece in found["pieces"].numpy()[0, 0]] == names
 
 
 def test_greedy_search_of_a_model_on_two_replicas(tmp_path, capfd):

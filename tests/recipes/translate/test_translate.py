@@ -57,7 +57,7 @@ def test_the_exported_model_translates(quick):
     assert (folder / "exported_ids" / "1" / "saved_model.pb").exists()
     assert process.stdout.count("    -> ") == 5
     assert process.stdout.endswith(f"python -m recipes.serve {folder / 'exported'}\n")
-    assert signatures_in(folder / "exported" / "1") == {"serving_default", "n_best", "attention"}
+    assert signatures_in(folder / "exported" / "1") == {"serving_default", "n_best", "constrained", "attention"}
 
 
 def test_translating_standard_input(quick):
@@ -142,7 +142,7 @@ def test_exporting_again_needs_no_data(quick, recipe):
     options = ("--samples", 1, "--export-arguments", "attention=false", "weights=int8", "cpu_only=true")
     printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", *options)
     assert printed.count("    -> ") == 1
-    assert signatures_in(quick[0] / "again" / "1") == {"serving_default", "n_best"}
+    assert signatures_in(quick[0] / "again" / "1") == {"serving_default", "n_best", "constrained"}
 
 
 def test_a_folder_of_other_settings_is_refused(quick, recipe):
