@@ -180,6 +180,8 @@ class Searcher(Model):
         Returns:
             As a call.
         """
+        if self.coverage_penalty and isinstance(inputs, dict) and "source" not in inputs:
+            raise ValueError(f"`coverage_penalty` needs sources of token ids. Received: inputs {', '.join(inputs)}")
         self.build()
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
@@ -233,9 +235,7 @@ class Searcher(Model):
         else:
             cache, reorder = model.init_cache(inputs, length, k, **kwargs), model.reorder_cache
         if self.coverage_penalty:
-            ids = inputs.get("source") if isinstance(inputs, dict) else inputs
-            if ids is None:
-                raise ValueError(f"`coverage_penalty` needs sources of token ids. Received: inputs {', '.join(inputs)}")
+            ids = inputs["source"] if isinstance(inputs, dict) else inputs
             options |= dict(coverage_penalty=self.coverage_penalty, source_mask=ops.not_equal(ids, 0))
         return _named(beam_search(step, cache, *args, k, reorder=reorder, **options))
 

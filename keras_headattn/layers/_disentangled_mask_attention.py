@@ -176,7 +176,7 @@ class DisentangledMaskAttention(Attention):
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
         trains = state.training and state.cache is None
         if not trains and self.role == "decoder":
-            if is_capturing():
+            if is_capturing() and state.key is not None:  # a cache has no keys to assign
                 record(self, posteriors=self.posteriors(state.query), key_posteriors=self.key_posteriors(state.key))
             return entry, state
         inputs = self._by_head(state.query)

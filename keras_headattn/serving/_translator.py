@@ -8,13 +8,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import check_positive
+from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.data import pad_ids, source_batches, source_lengths
 from keras_headattn.decoding import Searcher
+from keras_headattn.decoding._searcher import cross_attention
+from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
 
 MISSING = -1e9  # score of a hypothesis that is none
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # mark of a word's beginning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Translator:
             T5) if it has none.
         num_hypotheses: int, translations of each sentence, at most `beam_size` or `num_samples`. Default `None`: 1, or
             all samples.
+        replace_unknown: bool, True to replace each unknown piece by the source piece with the most cross-attention,
+            averaged over heads and layers. Default False: it is written as `⁇`.
         **search_arguments: other arguments of `decoding.Searcher`, such as `min_length` or `num_samples`.
 
     Call arguments:
@@ -106,6 +111,7 @@ class Translator:
         jit_compile: bool = True,
         start_id: int | None = None,
         num_hypotheses: int | None = None,
+        replace_unknown: bool = False,
         **search_arguments: Any,
     ):
         self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
@@ -124,6 +130,7 @@ class Translator:
                 f"`num_hypotheses` must be at most {samples or beam_size}, the number searched for. "
                 f"Received: num_hypotheses={num_hypotheses}"
             )
+        self.replace_unknown = check_boolean("replace_unknown", replace_unknown)
         pieces = target_tokenizer.vocabulary_size
         if samples is None and 2 * beam_size > pieces:
             raise ValueError(f"`beam_size` must be at most half of {pieces} pieces. Received: beam_size={beam_size}")
@@ -153,7 +160,8 @@ class Translator:
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
             own = None if prefix is None else pad_ids(prefix[indices], len(batch), prefix.shape[1])
             result = self._search_of(batch.shape, kernels, own)(tf.constant(batch), kernels, own)
-            for index, found in zip(indices, self._translations(result, len(indices)), strict=True):
+            rows = [sentences[places[index]] for index in indices]
+            for index, found in zip(indices, self._translations(result, rows, batch), strict=True):
                 first, *others = (dataclasses.replace(each, is_cut=is_cut[index]) for each in found)
                 others = tuple(each for each in others if each.score > MISSING)
                 translations[places[index]] = dataclasses.replace(first, others=others)
@@ -184,10 +192,17 @@ class Translator:
         width = min(self.searcher.max_length, max(8, -(-longest // 8) * 8))  # few shapes
         return pad_ids(rows, len(rows), width)
 
-    def _translations(self, result, number):
+    def _translations(self, result, sentences, source):
         """Yields the translations of each sentence of a batch."""
+        number = len(sentences)
         tokens, scores = (result[name][:number, : self.num_hypotheses].numpy() for name in ("tokens", "scores"))
         texts = self.text.decode(tokens.reshape(-1, tokens.shape[-1]))
+        unknown = np.argwhere((tokens == self.text.target.unk_id).any(-1)) if self.replace_unknown else ()
+        if len(unknown):
+            rows, places = unknown.T
+            written = self._without_unknown([sentences[row] for row in rows], source[rows], tokens[rows, places])
+            for place, text in zip(rows * self.num_hypotheses + places, written, strict=True):
+                texts[place] = text
         token_scores = [()] * len(texts)
         if "token_scores" in result:
             rows = result["token_scores"][:number, : self.num_hypotheses].numpy().reshape(-1, tokens.shape[-1])
@@ -198,6 +213,25 @@ class Translator:
         ]
         for i in range(number):
             yield found[i * self.num_hypotheses : (i + 1) * self.num_hypotheses]
+
+    def _without_unknown(self, sentences, source, tokens):
+        """Returns the texts of `tokens` `(B, m)` with source pieces in place of unknown ones."""
+        text, start = self.text, np.full_like(tokens[:, :1], self.searcher.start_id)
+        with capture_intermediates() as layers:
+            self.searcher.model({"source": source, "target": np.hstack([start, tokens[:, :-1]])}, training=False)
+        weights = keras.ops.convert_to_numpy(cross_attention(layers))  # (B, m, n)
+        special = (text.source.pad_id, text.source.bos_id, text.source.eos_id)
+        weights = np.where(np.isin(source, special)[:, None], -1.0, weights)
+        read, written = text.prepare_source(sentences), []
+        for sentence, row, ids in zip(read, weights.argmax(-1), tokens, strict=True):
+            pieces = text.source.encode_pieces(sentence)
+            named = [
+                pieces[place].strip(SPACE) if token == text.target.unk_id else text.target.id_to_token(token)
+                for token, place in zip(ids.tolist(), row.tolist(), strict=True)
+                if token not in (text.target.pad_id, self.searcher.end_id)
+            ]
+            written.append(text.target.decode_pieces(named))
+        return text.target_moses.undo(written) if text.target_moses else written
 
     def _scored(self, ids, scores):
         """Returns pairs of the tokens of ids and their scores."""

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -124,7 +125,7 @@ def export_translator(
     if attention:
         functions["attention"] = translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer)
     text = tf.TensorSpec((None,), tf.string, name="text")
-    signatures = {name: (after(encode, function), [text]) for name, function in functions.items()}
+    signatures: dict[str, Any] = {name: (after(encode, function), [text]) for name, function in functions.items()}
     prefix = tf.TensorSpec((None,), tf.string, name="prefix")
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, requests)
@@ -176,7 +177,8 @@ def export_id_translator(
     ids, prefix = (tf.TensorSpec((None, None), tf.int32, name=name) for name in ("ids", "prefix"))
     rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
     warmup = {"serving_default": batches("ids", rows, warmup_batch_sizes)}
-    signatures = {"serving_default": (search, [ids]), "constrained": (constrained, [ids, prefix, MIN_LENGTH])}
+    signatures: dict[str, Any] = {"serving_default": (search, [ids])}
+    signatures["constrained"] = constrained, [ids, prefix, MIN_LENGTH]
     return save_signatures(signatures, folder, run=run, warmup=warmup)
 
 

@@ -230,6 +230,28 @@ class SentencePieceTokenizer(keras.layers.Layer):
             texts = _lower(tf.constant(texts, tf.string)).numpy().tolist()
         return [np.array(bos + ids[: self._limit] + eos, "int32") for ids in self._processor.encode(texts)]
 
+    def encode_pieces(self, sentence: str) -> list[str]:
+        """Returns the pieces of a sentence, one for each id of `encode`; unknown ones are the text that they stand for.
+
+        Args:
+            sentence: str.
+        """
+        (ids,) = self.encode([sentence])
+        pieces = [self.id_to_token(token) for token in ids]
+        if not self._added:
+            text = _lower(tf.constant(sentence)).numpy().decode("utf-8") if self.lowercase else sentence
+            end = len(pieces) - self.add_eos
+            pieces[int(self.add_bos) : end] = self._processor.encode(text, out_type=str)[: end - self.add_bos]
+        return pieces
+
+    def decode_pieces(self, pieces: Sequence[str]) -> str:
+        """Joins pieces as text. Those outside the vocabulary stay as they are.
+
+        Args:
+            pieces: list of str, without special ones.
+        """
+        return self._processor.decode(list(pieces))
+
     def compute_output_spec(self, strings: Any) -> keras.KerasTensor:
         check_shape("strings", strings.shape)
         return keras.KerasTensor((strings.shape[0], self.sequence_length), "int32")

@@ -60,6 +60,9 @@ def _add_translate(parser):
     parser.add_argument(
         "--prefixes", metavar="FILE", help="the beginning of each translation, a line for each sentence; may be empty"
     )
+    parser.add_argument(
+        "--replace-unknown", action="store_true", help="unknown characters are copied from where heads look"
+    )
 
 
 def _translate(options):
@@ -75,7 +78,9 @@ def _translate(options):
             raise ValueError(f"--prefixes must have a line for each of {numbers[0]} sentences. Received: {numbers[1]}")
     prefixes = sentences_in(options.prefixes) if options.prefixes else None
     task = RECIPE.finished(options.folder, given)
-    translator = task.translator(task.run.load_model(), num_hypotheses=options.n_best or 1)
+    translator = task.translator(
+        task.run.load_model(), num_hypotheses=options.n_best or 1, replace_unknown=options.replace_unknown
+    )
     if options.file == "-" and sys.stdin.isatty():
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
     done, cut = 0, []

@@ -331,6 +331,40 @@ def test_constraints_reach_the_search():
     np.testing.assert_array_equal(found[2, 0], first[2])
 
 
+def coverage(model, source, beta):
+    """Penalty of a hypothesis by the attention of the whole model, run once."""
+
+    def reward(hypothesis):
+        target = np.array([[START, *hypothesis[:-1]]])
+        with layers.capture_intermediates() as found:
+            model({"source": source[None], "target": target})
+        maps = [array(each["weights"])[0] for path, each in found.items() if path.endswith("cross_attention")]
+        maps = [each.reshape(-1, *each.shape[-2:]).mean(0) for each in maps]  # of heads, or of their pairs
+        read = np.mean(maps, axis=0).sum(0)[source > 0]
+        return beta * np.log(np.clip(read, 1e-30, 1)).sum()
+
+    return reward
+
+
+@each_kind
+def test_coverage_penalty(case):
+    model, source = usual(case.name), sources(2)
+    source[1, -2:] = 0
+    found = search(model, source, coverage_penalty=0.5)
+    for b in range(2):
+        reward = coverage(model, source[b], 0.5)
+        expected = naive_beam_search(one_shot_log_probs(model, source[b]), STEPS, END, 3, 0.6, reward)
+        check_same(found["tokens"][b], found["scores"][b], expected, 1e-3, END)
+
+
+def test_what_has_no_coverage():
+    for arguments in ({"beam_size": 1}, {"num_samples": 2}):
+        with pytest.raises(ValueError, match="`coverage_penalty` needs a beam search of at least 2"):
+            Searcher(usual(), coverage_penalty=0.1, **arguments)
+    with pytest.raises(ValueError, match="`coverage_penalty` needs sources of token ids. Received: inputs graph"):
+        Searcher(usual(), coverage_penalty=0.1)({"graph": sources()})
+
+
 @each_kind
 def test_samples_of_each_source(case):
     model, source = usual(case.name), sources()
@@ -355,6 +389,8 @@ def test_scores_of_given_translations_are_those_of_the_search():
 
 def test_options_are_kept_in_files(tmp_path):
     options = dict(min_length=2, no_repeat_ngram_size=2, repetition_penalty=1.2, num_samples=2, top_k=4, top_p=0.9)
+    options |= {"score_prefix": True}
+    assert Searcher(usual(), coverage_penalty=0.3).get_config()["coverage_penalty"] == 0.3
     searcher = Searcher(usual(), max_length=STEPS, seed=5, temperature=0.7, return_token_scores=True, **options)
     config = Searcher.from_config(searcher.get_config()).get_config()
     assert config.items() >= options.items() and (config["seed"], config["temperature"]) == (5, 0.7)

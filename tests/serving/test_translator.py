@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from keras_headattn.data import pad_ids
 from keras_headattn.layers import MultiHeadAttention
@@ -137,6 +138,28 @@ def test_samples(tokenizer):
     found = translate(ENGLISH)
     assert found == translate(ENGLISH) and len(found[0].others) == 2
     assert len({found[0].text, *(other.text for other in found[0].others)}) > 1
+
+
+def test_unknown_pieces_are_copied_from_the_source(tokenizer, monkeypatch):
+    sentence, words = "the ★ cat", tokenizer.encode(["die Katze"])[0].tolist()[:-1]
+    pieces = tokenizer.encode_pieces(sentence)
+    assert pieces == ["▁the", "▁", "★", "▁cat", "</s>"] and len(tokenizer.encode([sentence])[0]) == len(pieces)
+    tokens = [tokenizer.unk_id, *words, tokenizer.unk_id, tokenizer.eos_id]
+    places = np.zeros((8, 16))
+    places[0, 3] = places[1 + len(words), 2] = 0.5
+    places[:, 4:] = 0.9  # of the end symbol and of padding, which are not copied
+
+    def attention(layers):
+        (found,) = [each["weights"] for path, each in layers.items() if path.endswith("cross_attention")]
+        assert found.shape == (1, 2, 8, 16)
+        return tf.constant(places[None])
+
+    for replace, text in ((True, "cat die Katze★"), (False, "⁇ die Katze ⁇")):
+        translate = Translator(make_model(), tokenizer, tokenizer, replace_unknown=replace, **OPTIONS)
+        result = {"tokens": tf.constant(pad_ids([tokens], 1, 8))[:, None], "scores": tf.zeros((1, 1))}
+        monkeypatch.setattr(translate, "_search_of", lambda *args, result=result: lambda *args: result)
+        monkeypatch.setattr("keras_headattn.serving._translator.cross_attention", attention)
+        assert translate([sentence])[0].text.split() == text.split()
 
 
 def test_scores_of_tokens(tokenizer):
