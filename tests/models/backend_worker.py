@@ -5,7 +5,7 @@ import numpy as np
 
 from keras_headattn.decoding import Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.models import ElectraPretraining, GraphWriter, Transformer
+from keras_headattn.models import T5, ElectraPretraining, GraphWriter, Transformer
 from keras_headattn.optimizers import AdamWeightDecay
 from tests.models.electra import given_numbers, texts
 from tests.models.graphs import graphs
@@ -31,8 +31,23 @@ def translated(model):
         searcher.compile(**RUN)
         found = searcher.predict(source, verbose=0)
         out |= {f"{name}_{beam_size}": value for name, value in found.items()}
+    if isinstance(model, T5):
+        out |= constrained(model, source)
     out["loss"] = np.array(model.train_on_batch(inputs, inputs["target"]))
     return out | {"trained": model.predict(inputs, verbose=0)}
+
+
+def constrained(model, source):
+    """Name to array: translations under all constraints, and how far the scores of samples are from those of a pass."""
+    options = dict(min_length=3, no_repeat_ngram_size=2, repetition_penalty=1.2, coverage_penalty=0.2)
+    searcher = Searcher(model, 3, max_length=6, suppress=[0, 5], return_token_scores=True, **options)
+    found = searcher(source, prefix=np.array([[7, 8]] + [[0, 0]] * (len(source) - 1)))
+    out = {f"{name}_constrained": value for name, value in found.items()}
+    sampler = Searcher(model, num_samples=2, alpha=0.0, max_length=6, temperature=1.5, top_k=9, top_p=0.9, suppress=[0])
+    drawn = sampler(source)
+    scored = sampler.score(source, drawn["tokens"][:, 1])
+    out["sampled"] = drawn["scores"][:, 1] - scored["scores"]
+    return {name: keras.ops.convert_to_numpy(value) for name, value in out.items()}
 
 
 def classified(model, inputs, labels):

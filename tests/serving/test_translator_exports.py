@@ -335,7 +335,7 @@ def test_a_failed_export_leaves_nothing(exported, tmp_path, monkeypatch):
 
 
 def test_requests_of_the_documentation_fit_its_models(tmp_path, monkeypatch):
-    """TensorFlow Serving takes `instances` for the rows of the only input."""
+    """TensorFlow Serving takes `instances` for the rows of the only input, or of all inputs by name."""
     page = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -351,3 +351,9 @@ def test_requests_of_the_documentation_fit_its_models(tmp_path, monkeypatch):
         [(argument, spec)] = signature.structured_input_signature[1].items()
         outputs = signature(**{argument: tf.constant(body["instances"], spec.dtype)})
         assert {len(output) for output in outputs.values()} == {len(body["instances"])}
+    (body,) = re.findall(r'^\{"signature_name": "constrained".*\}$', page, re.MULTILINE)
+    (row,) = json.loads(body)["instances"]
+    constrained = tf.saved_model.load("saved_models/demo/1").signatures["constrained"]
+    specs = constrained.structured_input_signature[1]
+    found = constrained(**{name: tf.constant([row[name]], spec.dtype) for name, spec in specs.items()})
+    assert found["translations"].numpy()[0, 0].decode().startswith(row["prefix"])

@@ -68,6 +68,55 @@ def test_translating_standard_input(quick):
     assert len(lines) == 3 and float(lines[0].split("\t")[0]) < 0 and lines[1] == "0.0000\t"
 
 
+def test_n_best_lists_with_beginnings(quick, recipe, tmp_path):
+    sentences, beginnings = tmp_path / "sentences.en", tmp_path / "beginnings.de"
+    sentences.write_text("the number seven\n\ntwelve\n")
+    beginnings.write_text("\n\nacht\n")
+    given = ("--n-best", 2, "--prefixes", beginnings, "--search-arguments", "no_repeat_ngram_size=2", "min_length=3")
+    lines = [line.split(" ||| ") for line in recipe("translate", quick[0] / "run", sentences, *given).splitlines()]
+    assert [line[0] for line in lines] == ["1", "1", "2", "3", "3"] and lines[2][1:] == ["", "0.0000"]
+    assert lines[0][1] != lines[1][1] and float(lines[0][2]) >= float(lines[1][2])
+    assert all(text.startswith("acht") for _, text, _ in lines[3:])
+
+
+@pytest.mark.parametrize("given, message", [
+    (("--n-best", 3), "--n-best must be 1 to 2, as many as are searched for. Received: 3"),
+    (("--prefixes", "one.txt"), "--prefixes must have a line for each of 2 sentences. Received: 1"),
+    (("--search-arguments", "temperature=0.5"), "temperature needs num_samples"),
+    (("--search-arguments", "min_length=64"), "`min_length` must be below --max-length"),
+    (("--search-arguments", "top_p=2"), "`top_p` must be at most 1"),
+    (("--search-arguments", "beam=2"), "takes min_length, no_repeat_ngram_size"),
+    (("--search-arguments", "coverage_penalty=0.1", "--beam-size", 1), "`coverage_penalty` needs a beam search"),
+])  # fmt: skip
+def test_wrong_options_of_a_search(quick, recipe, tmp_path, monkeypatch, given, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.txt").write_text("one\ntwo\n")
+    (tmp_path / "one.txt").write_text("eins\n")
+    found = recipe("translate", quick[0] / "run", "two.txt", *given)
+    assert found.startswith("error: ") and message in found and "\n" not in found
+
+
+def test_scores_of_given_translations(quick, recipe, tmp_path):
+    pairs = {"source.en": "seven\ntwelve\n", "target.de": "sieben\nzwölf\n"}
+    for name, text in pairs.items():
+        (tmp_path / name).write_text(text)
+    lines = recipe("score", quick[0] / "run", *(tmp_path / name for name in pairs)).splitlines()
+    by_token = recipe("score", quick[0] / "run", *(tmp_path / name for name in pairs), "--tokens").splitlines()
+    assert len(lines) == 2 and all(float(line) < 0 for line in lines)
+    for total, line in zip(lines, by_token, strict=True):
+        first, *tokens = line.split("\t")
+        assert first == total and tokens[-1].startswith("</s> ")
+        assert sum(float(token.split(" ")[1]) for token in tokens) == pytest.approx(float(total), abs=1e-3)
+    message = recipe("score", quick[0] / "run", tmp_path / "source.en", tmp_path / "target.de", tmp_path / "source.en")
+    assert message.startswith("error: Give a source and a target, or a file of pairs.")
+
+
+def test_other_search_arguments_have_results_of_their_own(quick, recipe):
+    found = recipe("evaluate", quick[0] / "run", "--search-arguments", "repetition_penalty=1.5")
+    assert "|repetition_penalty:1.5" in found, found
+    assert (quick[0] / "run" / "results" / "test,repetition_penalty=1.5" / "scores.json").exists()
+
+
 def test_standard_input_that_is_no_text(quick):
     """And how a mistake ends a process: with one line and the exit status 1."""
     command = [sys.executable, "-m", "recipes.translate", "translate", str(quick[0] / "run")]
