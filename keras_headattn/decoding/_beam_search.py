@@ -141,7 +141,7 @@ def beam_search(
         ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
         ops.zeros((batch_size, k, max_length + 1), "int32"),
         # Of tokens of open hypotheses, and of the end of those in the pool.
-        [ops.zeros((batch_size, k, max_length + 1)), ops.zeros((batch_size, k))] if return_token_scores else [],
+        [ops.zeros((batch_size, k, *size), "float32") for size in ((max_length + 1,), ()) if return_token_scores],
         [ops.repeat(ops.zeros_like(source_mask, "float32")[:, None], k, axis=1)] if covers else [],
         cache,
     )

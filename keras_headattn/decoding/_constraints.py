@@ -56,14 +56,16 @@ class Constraints:
         check_boolean("force_end", self.force_end)
         check_boolean("score_prefix", self.score_prefix)
 
-    def of_samples(self, number):
-        """Returns the constraints of a batch with each row repeated."""
-        rows = {name: getattr(self, name) for name in ("prefix", "min_length")}
-        rows = {name: value for name, value in rows.items() if ops.is_tensor(value) and len(value.shape)}
-        return dataclasses.replace(self, **{name: ops.repeat(value, number, axis=0) for name, value in rows.items()})
-
 
 NONE = Constraints()
+
+
+def with_rows_repeated(constraints, number):
+    """Returns the constraints of a batch with each row repeated."""
+    rows = {name: getattr(constraints, name) for name in ("prefix", "min_length")}
+    rows = {name: value for name, value in rows.items() if ops.is_tensor(value) and len(value.shape)}
+    rows = {name: ops.repeat(value, number, axis=0) for name, value in rows.items()}
+    return dataclasses.replace(constraints, **rows)
 
 
 def read_tokens(constraints):

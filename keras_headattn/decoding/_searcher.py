@@ -12,7 +12,7 @@ from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
 from keras_headattn.decoding._beam_search import beam_search, check_coverage
-from keras_headattn.decoding._constraints import Constraints, restrict
+from keras_headattn.decoding._constraints import Constraints, restrict, with_rows_repeated
 from keras_headattn.decoding._row_search import check_sampling, greedy_search, sample_search
 from keras_headattn.decoding._search import check_search, search_lengths
 from keras_headattn.layers import capture_intermediates
@@ -222,7 +222,7 @@ class Searcher(Model):
             alpha=self.alpha, grow=grow, constraints=constraints, return_token_scores=self.return_token_scores
         )
         if self.num_samples is not None:
-            options["constraints"] = constraints.of_samples(k)
+            options["constraints"] = with_rows_repeated(constraints, k)
             how = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
             cache = model.init_cache(inputs, length, k, **kwargs)
             found = sample_search(step, cache, k * batch_size, *args[1:], **how, **options)

@@ -9,7 +9,7 @@ import numpy as np
 from keras_headattn._private import flatten_layers
 from keras_headattn.interop._copying import Report, copy_weights, weights_by_name
 from keras_headattn.interop._tables import STOCK
-from keras_headattn.layers import Attention
+from keras_headattn.layers import Attention, GroupedQueryAttention, MultiHeadAttention
 
 STOCK_CLASSES = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 OF_ADDONS = {
@@ -24,19 +24,21 @@ ADDONS_NAME = re.compile(rf"(.*?)/?({'|'.join(OF_ADDONS)}|projection_bias)(?::0)
 def copy_attention(
     source: keras.layers.Layer | Mapping[str, np.ndarray], target: keras.layers.Layer, strict: bool = True
 ) -> list[Report]:
-    """Copies the weights of Keras's attention layers into this library's.
+    """Copies the weights of Keras's attention layers into this library's, or of this library's into Keras's.
 
     Args:
         source: built `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` or attention layer of this
             library, a model with any number of them, or the tensors of one layer from `of_addons`.
-        target: built attention layer of this library, or a model with equally many, in the same order.
+        target: layers of these kinds, or a model with equally many, in the same order, built. Keras's layers take
+            weights of `MultiHeadAttention` and `GroupedQueryAttention`, of others if `absorbed` by one.
         strict: bool, True to raise an error if weights are left over. Default True.
 
     Returns:
         List of `Report`, one for each layer.
 
     Raises:
-        ValueError: if numbers of layers or shapes differ; nothing is copied then.
+        ValueError: if numbers of layers or shapes differ, or a layer of Keras's has no equal of the source; nothing is
+            copied then.
 
     >>> from keras_headattn.layers import TalkingHeadsAttention
     >>> x = keras.random.normal((2, 5, 16))
@@ -49,12 +51,15 @@ def copy_attention(
     """
     is_tensors = isinstance(source, dict)
     theirs = [source] if is_tensors else _attentions(source, (*STOCK_CLASSES, Attention))
-    ours = _attentions(target, Attention)
+    ours = _attentions(target, (*STOCK_CLASSES, Attention))
     if len(theirs) != len(ours) or not ours:
         raise ValueError(
             "`source` and `target` must have the same number of attention layers, at least one. "
             f"Received: {len(theirs)} and {len(ours)}"
         )
+    for layer, stock in zip(theirs, ours, strict=True):
+        if isinstance(layer, Attention) and isinstance(stock, STOCK_CLASSES):
+            _check_expressible(layer, stock)
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
     kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
     try:
@@ -71,6 +76,22 @@ def _attentions(layer, classes):
         if not each.built:
             raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")
     return attentions
+
+
+def _check_expressible(layer, stock):
+    """Refuses layers whose output depends on more than the weights and arguments of a layer of Keras's."""
+    kinds = {MultiHeadAttention: STOCK_CLASSES[0], GroupedQueryAttention: STOCK_CLASSES[1]}
+    if kinds.get(type(layer)) is not type(stock):
+        raise ValueError(
+            f"A {type(stock).__name__} of Keras takes the weights of its equal here; `layer.absorbed()` returns a "
+            f"MultiHeadAttention where that is possible. Received: {type(layer).__name__} {layer.name!r}"
+        )
+    names = ("relative_positions", "qk_norm", "attn_logits_soft_cap", "use_sinks")
+    given = [name for name in names if getattr(layer, name)]
+    if layer.scale != layer.key_dim**-0.5:
+        given.append("scale")
+    if given:
+        raise ValueError(f"Keras's attention has no {', '.join(given)}. Received: a layer {layer.name!r} with them")
 
 
 def _of_stock(layer):

@@ -22,6 +22,7 @@ from keras_headattn._validation import (
     check_positive,
     check_probability,
 )
+from keras_headattn.layers._absorption import absorbed
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import (
     CallMask,
@@ -929,6 +930,21 @@ class Attention(SavedNames):
         """
         dense = getattr(self, f"_{name}_dense")
         return dense.kernel, dense.bias
+
+    def absorbed(self) -> "Attention":
+        """Returns a `MultiHeadAttention` with this layer's output, for layers that are multi-head attention with tied
+        weights: `GroupedQueryAttention`, `InteractingHeadAttention` that sums, and `MultiHeadAttention` itself.
+
+        In it, query heads of a group have their own copies of keys and values, and every head has the sum of all query
+        heads. A `head_regularizer` is left out.
+
+        Raises:
+            ValueError: if the layer is another, is not built, or its weights are quantised or have LoRA.
+        """
+        from keras_headattn.layers import GroupedQueryAttention, InteractingHeadAttention, MultiHeadAttention
+
+        self._check_built("absorbed")
+        return absorbed(self, MultiHeadAttention, (MultiHeadAttention, GroupedQueryAttention, InteractingHeadAttention))
 
     def project_cache(
         self, value: Tensor, key: Tensor | None = None, kernels: dict[str, Any] | None = None

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.interop import copy_attention, of_addons, read_tensors
-from keras_headattn.layers import EvolvingAttention, GroupedQueryAttention, MultiHeadAttention
+from keras_headattn.layers import EvolvingAttention, GroupedQueryAttention, InteractingHeadAttention, MultiHeadAttention
 from tests.interop.folders import numbers, save_tensorflow
 from tests.layers.harness import array
 
@@ -44,6 +44,31 @@ def test_grouped_heads():
     expected, _ = stock(X, X), ours(X, X)
     copy_attention(stock, ours)
     np.testing.assert_allclose(array(ours(X, X)), array(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer, stock", [
+    (MultiHeadAttention(2, 4, use_bias=False), keras.layers.MultiHeadAttention(2, 4, use_bias=False)),
+    (GroupedQueryAttention(4, 2, num_key_value_heads=2), keras.layers.GroupQueryAttention(2, 4, 2)),
+    (InteractingHeadAttention(2, 4), keras.layers.MultiHeadAttention(2, 4)),
+], ids=["multi_head", "grouped", "interacting"])  # fmt: skip
+def test_to_keras(layer, stock):
+    expected, _ = layer(X, X), stock(X, X)
+    (report,) = copy_attention(layer.absorbed() if isinstance(layer, InteractingHeadAttention) else layer, stock)
+    assert not report.initialised and not report.left_over
+    np.testing.assert_allclose(array(stock(X, X)), array(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer, message", [
+    (InteractingHeadAttention(2, 4), "takes the weights of its equal.*Received: InteractingHeadAttention"),
+    (MultiHeadAttention(2, 4, qk_norm=True, scale=1.0), "has no qk_norm, scale. Received"),
+    (GroupedQueryAttention(2, 4, num_key_value_heads=1), "Received: GroupedQueryAttention"),
+])  # fmt: skip
+def test_what_keras_has_not(layer, message):
+    stock = keras.layers.MultiHeadAttention(2, 4)
+    layer(X, X)
+    stock(X, X)
+    with pytest.raises(ValueError, match=message):
+        copy_attention(layer, stock)
 
 
 def test_nothing_is_copied_by_half():
