@@ -22,6 +22,7 @@ def optional_import(module: str, extra: str | None = None) -> Any:
     except ModuleNotFoundError as error:
         package = (error.name or module).partition(".")[0].replace("_", "-").replace("sklearn", "scikit-learn")
         package += "-api" if package == "tensorflow-serving" else ""
+        package = "unbabel-comet" if package == "comet" else package
         if package == "keras-headattn":
             raise
         among = f' (or, in a checkout of keras_headattn: pip install -e ".[{extra}]")' if extra else ""

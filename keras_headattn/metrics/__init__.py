@@ -3,6 +3,7 @@
 from keras_headattn.metrics._bleu import bleu, tokenized_bleu
 from keras_headattn.metrics._chrf import chrf
 from keras_headattn.metrics._cider import cider
+from keras_headattn.metrics._comet import COMET_MODEL, comet, comet_checkpoint
 from keras_headattn.metrics._matthews_correlation_coefficient import MatthewsCorrelationCoefficient
 from keras_headattn.metrics._meteor import meteor
 from keras_headattn.metrics._rouge import rouge_l, rouge_n
@@ -13,11 +14,14 @@ from keras_headattn.metrics._word_vectors import read_word_vectors
 from keras_headattn.metrics._yisi_1 import yisi_1
 
 __all__ = [
+    "COMET_MODEL",
     "MatthewsCorrelationCoefficient",
     "Score",
     "bleu",
     "chrf",
     "cider",
+    "comet",
+    "comet_checkpoint",
     "meteor",
     "read_word_vectors",
     "rouge_l",

@@ -16,6 +16,8 @@ def bleu(
 ) -> Score:
     """Computes corpus BLEU, from 0 to 100, with sacrebleu.
 
+    Of single sentences, n-grams longer than the sentence are left out.
+
     Source: Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation"; Post 2018, "A call
     for clarity in reporting BLEU scores".
 
@@ -40,12 +42,18 @@ def bleu(
         names = ", ".join(sorted(sacrebleu.BLEU.TOKENIZERS))
         raise ValueError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
     # Forced, as sacrebleu warns of tokenized text, also where it is told not to tokenize.
-    metric = sacrebleu.BLEU(
-        tokenize=tokenize, lowercase=lowercase, force=tokenize == "none", max_ngram_order=max_ngram_order
-    )
+    how = dict(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none", max_ngram_order=max_ngram_order)
+    metric = sacrebleu.BLEU(**how)
     score = metric.corpus_score(hypotheses, as_streams(references))
     name = "BLEU" if max_ngram_order == 4 else f"BLEU-{max_ngram_order}"
-    return Score(name, score.score, metric.get_signature().format())
+    single = by_sentence(sacrebleu.BLEU(effective_order=True, **how), hypotheses, references)
+    return Score(name, score.score, metric.get_signature().format(), single)
+
+
+def by_sentence(metric, hypotheses, references):
+    """Returns the scores of single sentences by a metric of sacrebleu."""
+    pairs = zip(hypotheses, references, strict=True)
+    return tuple(metric.sentence_score(hypothesis, several).score for hypothesis, several in pairs)
 
 
 def as_streams(references):
@@ -79,4 +87,4 @@ def tokenized_bleu(hypotheses: Sequence[str], references: Sequence[str], languag
 
     score = bleu([*map(tokens, hypotheses)], [*map(tokens, references)], tokenize="none", lowercase=True)
     signature = f"{score.signature}|moses:norm-tok-{language}|{package_version('sacremoses')}"
-    return Score("tokenized BLEU", score.value, signature)
+    return Score("tokenized BLEU", score.value, signature, score.by_sentence)

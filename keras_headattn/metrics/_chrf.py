@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from headattn_io.optional import optional_import
-from keras_headattn.metrics._bleu import as_streams
+from keras_headattn.metrics._bleu import as_streams, by_sentence
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_references
 
@@ -20,4 +20,4 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequenc
     hypotheses, references = check_references(hypotheses, references)
     metric = optional_import("sacrebleu.metrics", "metrics").CHRF()
     score = metric.corpus_score(hypotheses, as_streams(references))
-    return Score(score.name, score.score, metric.get_signature().format())
+    return Score(score.name, score.score, metric.get_signature().format(), by_sentence(metric, hypotheses, references))

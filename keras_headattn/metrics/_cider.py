@@ -32,16 +32,17 @@ def cider(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
     hypotheses, references = [words(text) for text in hypotheses], [words(text) for text in references]
-    total = 0.0
+    scores = [0.0] * len(references)
     for order in ORDERS:
         counts = [_ngrams(reference, order) for reference in references]
         frequency = Counter(ngram for count in counts for ngram in count)
-        for hypothesis, reference, count in zip(hypotheses, references, counts, strict=True):
+        for place, (hypothesis, reference, count) in enumerate(zip(hypotheses, references, counts, strict=True)):
             penalty = math.exp(-((len(hypothesis) - len(reference)) ** 2) / (2 * SIGMA**2))
             hypothesis = _weighted(_ngrams(hypothesis, order), frequency, len(references))
-            total += penalty * _clipped_cosine(hypothesis, _weighted(count, frequency, len(references)))
+            cosine = _clipped_cosine(hypothesis, _weighted(count, frequency, len(references)))
+            scores[place] += 10 * penalty * cosine / len(ORDERS)
     signature = "n:4|sigma:6|idf:references|case:lc|tok:unicode-words|stem:no"
-    return Score("CIDEr-D", 10 * total / (len(ORDERS) * len(references)), signature)
+    return Score("CIDEr-D", sum(scores) / len(scores), signature, tuple(scores))
 
 
 def _ngrams(tokens, order):

@@ -2,7 +2,7 @@ import types
 from collections.abc import Sequence
 
 from headattn_io.optional import optional_import
-from keras_headattn.metrics._score import Score, package_version
+from keras_headattn.metrics._score import Score, mean_score, package_version
 from keras_headattn.metrics._sentences import check_references, words
 
 # The languages of nltk's Snowball stemmers.
@@ -53,7 +53,7 @@ def meteor(
         for hypothesis, several in zip(hypotheses, references, strict=True)
     ]
     signature = f"case:lc|tok:unicode-words|stem:{stem}|synonyms:{synonyms}|{package_version('nltk')}"
-    return Score("METEOR", 100 * sum(scores) / len(scores), signature)
+    return mean_score("METEOR", scores, signature)
 
 
 def _stemmer(language):

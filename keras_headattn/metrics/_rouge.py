@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 from headattn_io.optional import optional_import
 from keras_headattn._validation import check_positive
-from keras_headattn.metrics._score import Score, package_version
+from keras_headattn.metrics._score import Score, mean_score, package_version
 from keras_headattn.metrics._sentences import check_references, words
 
 
@@ -45,4 +45,4 @@ def _rouge(kind, hypotheses, references):
     scorer = optional_import("rouge_score.rouge_scorer", "metrics").RougeScorer([name], tokenizer=tokenizer)
     scores = [scorer.score_multi(*pair)[name].fmeasure for pair in zip(references, hypotheses, strict=True)]
     signature = f"f:1|case:lc|tok:unicode-words|stem:no|{package_version('rouge_score')}"
-    return Score(f"ROUGE-{kind}", 100 * sum(scores) / len(scores), signature)
+    return mean_score(f"ROUGE-{kind}", scores, signature)

@@ -19,5 +19,10 @@ def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
     if not any(reference.split() for reference in references):
         raise ValueError(f"`references` must have at least one word. Received: {len(references)} empty references")
-    value = 100 * optional_import("jiwer", "metrics").wer(references, hypotheses)
-    return Score("WER", value, f"case:mixed|tok:spaces|{package_version('jiwer')}")
+    rate = optional_import("jiwer", "metrics").wer
+    single = tuple(
+        100 * rate(reference, hypothesis) if reference.split() else 100.0 * len(hypothesis.split())
+        for reference, hypothesis in zip(references, hypotheses, strict=True)
+    )
+    signature = f"case:mixed|tok:spaces|{package_version('jiwer')}"
+    return Score("WER", 100 * rate(references, hypotheses), signature, single)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from headattn_io.files import Path
 from headattn_io.optional import optional_import
-from keras_headattn.metrics._score import Score
+from keras_headattn.metrics._score import Score, mean_score
 from keras_headattn.metrics._sentences import check_sentences, words
 from keras_headattn.metrics._word_vectors import read_word_vectors
 
@@ -75,7 +75,7 @@ def yisi_1(
     tokens = "unicode-words" if tokenize is words else getattr(tokenize, "__name__", type(tokenize).__name__)
     idf = "references" if idf_from is None else f"{len(corpus)}-sentences"
     signature = f"embed:{name}|tok:{tokens}|idf:{idf}|n:{ngram_size}|alpha:{alpha}"
-    return Score("YiSi-1", 100 * float(np.mean(scores)), signature)
+    return mean_score("YiSi-1", scores, signature)
 
 
 def _weights(sentences):

@@ -71,11 +71,11 @@ class Search:
         changeable=True,
     )
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check_search(self):
+        """Checks arguments against each other, for the end of `__post_init__`."""
         given = {name: value for name, value in self.search_arguments.items() if value != SAMPLING.get(name, value)}
         if given and self.search_arguments["num_samples"] is None:
-            raise ValueError(f"--search-arguments: {', '.join(given)} needs num_samples. Received: num_samples=None")
+            raise ValueError(f"--search-arguments: {', '.join(given)} needs `num_samples`. Received: num_samples=None")
         is_beam = self.beam_size > 1 and self.search_arguments["num_samples"] is None
         if self.search_arguments["coverage_penalty"] and not is_beam:
             raise ValueError(

@@ -115,6 +115,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
 
     def __post_init__(self):
         super().__post_init__()
+        self.check_search()
         check_encoding(self.encoding)
         for name in ("validation", "test"):
             if getattr(self, name) and not self.train:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import pathlib
 
 from keras_headattn import metrics
@@ -12,11 +13,11 @@ from recipes.engine.scored_texts import score_texts, write_texts
 
 def exact_match(hypotheses, references):
     """Percentage of translations that equal their reference, letter for letter."""
-    hits = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    return Score("exact match", 100 * hits / len(references), f"sentences:{len(references)}")
+    hits = [100.0 * (pair[0] == pair[1]) for pair in zip(hypotheses, references, strict=True)]
+    return Score("exact match", sum(hits) / len(hits), f"sentences:{len(hits)}", tuple(hits))
 
 
-def named_metrics(names, language, embeddings=None):
+def named_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MODEL):
     """Returns the functions of metrics, for translations into a language. yisi needs a file of embeddings."""
     if "yisi" in names and not embeddings:
         raise ValueError("The metric yisi needs --embeddings, a text file of word vectors. Received: none")
@@ -27,6 +28,7 @@ def named_metrics(names, language, embeddings=None):
         "tokenized_bleu": functools.partial(metrics.tokenized_bleu, language=language),
         "meteor": functools.partial(metrics.meteor, language=language),
         "yisi": functools.partial(metrics.yisi_1, embed=embeddings),
+        "comet": functools.partial(metrics.comet, model=comet_model),
     }
     if not names or len(set(names)) < len(names):
         raise ValueError(f"Give metrics, each once. Received: metrics={' '.join(names) or 'none'}")
@@ -36,11 +38,13 @@ def named_metrics(names, language, embeddings=None):
     return [functions[name] for name in names]
 
 
-def check_metrics(names, language, embeddings=None):
+def check_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MODEL):
     """Scores a sentence with each metric, so that a missing package is reported before training, not after it."""
     functions = named_metrics(names, language, embeddings)
     for name, function in zip(names, functions, strict=True):
-        if name != "yisi":  # its file of word vectors may be large
+        if name == "comet":  # its model is large, as may be yisi's file of word vectors
+            metrics.comet_checkpoint(comet_model)
+        elif name != "yisi":
             function(["one sentence"], ["one sentence"])
 
 
@@ -53,6 +57,11 @@ METRICS = {
     "rouge_l": metrics.rouge_l,
     "cider": metrics.cider,
 }
+
+
+def _with_sources(metric, sources):
+    takes = "sources" in inspect.signature(metric).parameters
+    return functools.partial(metric, sources=sources) if takes else metric
 
 
 def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False):
@@ -74,7 +83,7 @@ def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False)
         translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), quiet))
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
-        scores = score_texts(hypotheses, references, functions)
+        scores = score_texts(hypotheses, references, [_with_sources(each, corpus.source) for each in functions])
         results[name] = {
             metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
             for metric, score in scores.items()

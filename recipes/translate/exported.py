@@ -13,7 +13,7 @@ def evaluate_saved_model(config, path, files):
 
     Of `config` metrics, target language, `lowercase` and columns of pairs count.
     """
-    metrics = config.metrics, config.target_language, config.embeddings
+    metrics = config.metrics, config.target_language, config.embeddings, config.comet_model
     check_metrics(*metrics)
     tests = {name: read_files(part, config.columns) for name, part in files_of_tests(files).items()}
     check_sizes(tests.values())

@@ -14,7 +14,7 @@ TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
-METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
+METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi", "comet")
 
 
 @settings(
@@ -118,6 +118,12 @@ class Decoding(Search):
     embeddings: str | None = option(
         None, "text file of word vectors, for the metric yisi", changeable=True, metavar="FILE"
     )
+    comet_model: str = option(
+        "Unbabel/wmt22-comet-da",
+        "for the metric comet: name or checkpoint of a model that is on this machine",
+        changeable=True,
+        metavar="MODEL",
+    )
     validation_sentences: int = option(
         200, "validation sentences translated for BLEU after each epoch; 0: none", at_least=0
     )
@@ -184,6 +190,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
         if len(self.columns) != 2 or min(self.columns) < 1:
             raise ValueError(f"--columns takes two numbers from 1. Received: columns={self.columns}")
         split_tests(self.test)
+        self.check_search()
         if self.train and not self.validation:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
         if self.export_arguments["weights"] not in WEIGHTS:
@@ -210,6 +217,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
         found |= dict.fromkeys(OF_PRETRAINED, "is that of --pretrained") if self.pretrained else {}
         if "yisi" not in self.metrics:
             found["embeddings"] = "is for --metrics yisi"
+        if "comet" not in self.metrics:
+            found["comet_model"] = "is for --metrics comet"
         if not any(len(part) == 1 for part in (self.train, self.validation, *split_tests(files))):
             found["columns"] = "is only for files of pairs"
         return {name: reason for name, reason in found.items() if name in given}

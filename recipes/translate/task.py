@@ -33,7 +33,7 @@ class Translate(Task):
     """Transformer that translates, its text and its vocabulary."""
 
     def check(self):
-        check_metrics(self.config.metrics, self.config.target_language, self.config.embeddings)
+        check_metrics(*self._metrics())
         if self.config.moses:
             check_moses(self.config.languages)
         make_attentions(self.config)
@@ -193,9 +193,14 @@ class Translate(Task):
         if "projector" in self.config.tensorboard and self.data:
             show_embeddings(self.run, model, self.text)
         config = self.config
-        functions = named_metrics(config.metrics, config.target_language, config.embeddings)
+        functions = named_metrics(*self._metrics())
         decoding = config.decoding_signature + ("|lowercase:True" if config.lowercase else "")
         evaluate(self.translator(model), tests, functions, decoding, self.run.results, config.quiet)
+
+    def _metrics(self):
+        """The arguments of `named_metrics`."""
+        config = self.config
+        return config.metrics, config.target_language, config.embeddings, config.comet_model
 
     def export_folders(self):
         return [self.config.export_folder, f"{self.config.export_folder}_ids"]

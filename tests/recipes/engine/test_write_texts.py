@@ -6,8 +6,8 @@ import pytest
 from keras_headattn.metrics import Score
 from recipes.engine.scored_texts import write_texts
 
-SCORES = {"BLEU": Score("BLEU", 27.5, "tok:13a")}
-FILES = ["hypotheses.txt", "references.txt", "scores.json", "sources.txt"]
+SCORES = {"BLEU": Score("BLEU", 27.5, "tok:13a", (30.0, 2.25))}
+FILES = ["hypotheses.txt", "references.txt", "scores.json", "sentences.tsv", "sources.txt"]
 
 
 def write(folder, sources=("ein Hund", "Café"), hypotheses=("a dog", ""), references=("a dog", "café")):
@@ -39,10 +39,15 @@ def test_later_translations_replace_earlier_ones(tmp_path):
 def test_scores_of_the_same_translations_are_kept(tmp_path):
     write(tmp_path)
     lists = ["ein Hund", "Café"], ["a dog", ""], ["a dog", "café"]
-    write_texts(tmp_path, *lists, {"WER": Score("WER", 50.0, "x")})
-    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["BLEU", "WER"]
+    write_texts(tmp_path, *lists, {"WER": Score("WER", 50.0, "x", (0.0, 100.0)), "own": Score("own", 1.0, "")})
+    assert (tmp_path / "sentences.tsv").read_text() == "BLEU\tWER\n30.0000\t0.0000\n2.2500\t100.0000\n"
+    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["BLEU", "WER", "own"]
     write_texts(tmp_path, *lists[:1], ["a cat", ""], lists[2], {"WER": Score("WER", 90.0, "x")})
     assert list(json.loads((tmp_path / "scores.json").read_text())) == ["WER"]
+    assert (tmp_path / "sentences.tsv").read_text() == "\n"
+    (tmp_path / "sentences.tsv").write_text("BLEU\n1\t2\n")
+    with pytest.raises(ValueError, match="The scores of sentences there must be a table"):
+        write_texts(tmp_path, *lists[:1], ["a cat", ""], lists[2], {"WER": Score("WER", 90.0, "x")})
 
 
 def test_a_failed_write_leaves_the_previous_file_and_no_other(tmp_path, monkeypatch):
@@ -64,5 +69,5 @@ def test_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor)))
     monkeypatch.setattr(os, "replace", lambda old, new: (calls.append(new.name), replace(old, new)))
     write(tmp_path)
-    names = ["sources.txt", "hypotheses.txt", "references.txt", "scores.json"]
+    names = ["sources.txt", "hypotheses.txt", "references.txt", "sentences.tsv", "scores.json"]
     assert calls == [call for name in names for call in ("fsync", name, "fsync")]  # file, name, folder
