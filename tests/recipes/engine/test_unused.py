@@ -42,6 +42,7 @@ def refused(recipe, settings, given):
         (translate, {"tfds": "x"}, {"splits": {"test": "y"}, "test": ("a", "b")}, "--splits"),
         (translate, FILES, {"tfds": "x", "test": ("a", "b")}, "--tfds and --test name test sets"),
         (translate, FILES, {"embeddings": "x.vec"}, "--embeddings is for --metrics yisi"),
+        (translate, FILES, {"comet_model": "x"}, "--comet-model is for --metrics comet"),
         (translate, FILES, {"columns": (2, 1)}, "--columns is only for files of pairs"),
         (translate, FILES | {"pretrained": "x"}, {"vocabulary_size": 99}, "--vocabulary-size is that of --pretrained"),
         (classify, TABLE, {"splits": {"test": "test"}}, "--splits is only for data by --tfds"),
