@@ -94,6 +94,8 @@ def plain_parts(model, types=(MultiHeadAttention,)):
 
 
 def _absorbed(layer):
+    if not hasattr(layer, "absorbed"):
+        refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
     try:
         return layer.absorbed()
     except ValueError as error:
