@@ -35,21 +35,21 @@ def of_transformer(model, tokenizers):
     """
     attentions, weights = plain_parts(model)
     kind = _check(model, attentions, tokenizers)
+    positions, norm, feed_forward = (model.templates[name].layer for name in ("positions", "norm", "feed_forward"))
     separate, size = model.target_vocabulary_size is not None, _target_size(model)
     files, length = {}, 512 if kind == "marian" else 1024
     if tokenizers:
         files = _tokenizer_files(model, *tokenizers)
         pad_id, start, end = 0, start_id(tokenizers[1]), tokenizers[1].eos_id
-        if not (kind == "marian" and _is_marians(model)):
+        if kind != "marian" or not _are_marians(positions) or norm.epsilon != EPSILON:
             weights |= position_tables(model)
             length = len(weights["source_positions/embeddings"])
         _scale(weights, model)
     elif kind == "marian":
         pad_id, start, end = size - 1, size - 1, 0
     else:
-        pad_id, start, end = model.templates["positions"].layer.first - 1, 2, 2
+        pad_id, start, end = positions.first - 1, 2, 2
     tensors = _tensors(model, weights, kind, swapped=None if tokenizers else pad_id)
-    feed_forward = model.templates["feed_forward"].layer
     heads = model.encoder_blocks[0].attention.num_heads
     sizes = dict(layers=model.num_layers, attention_heads=heads, ffn_dim=feed_forward.intermediate_dim)
     config = dict(
@@ -103,7 +103,9 @@ def _check(model, attentions, tokenizers):
 def _check_blocks(model, attentions):
     norm, feed_forward = model.templates["norm"].layer, model.templates["feed_forward"].layer
     if type(norm) is not layers.LayerNormalization or not (norm.center and norm.scale and norm.epsilon > 0):
-        refuse("layer normalisation with `center`, `scale` and a positive epsilon", norm.get_config())
+        names = [name for name in ("center", "scale", "epsilon") if hasattr(norm, name)]
+        received = ", ".join([type(norm).__name__, *(f"{name}={getattr(norm, name)}" for name in names)])
+        refuse("layer normalisation with `center`, `scale` and a positive epsilon", received)
     heads = sorted({layer.num_heads for layer in attentions.values()})
     if len(heads) > 1 or type(feed_forward) is not FeedForward or feed_forward.gated:
         received = f"heads {heads}, {type(feed_forward).__name__}, gated={getattr(feed_forward, 'gated', None)}"
@@ -116,7 +118,7 @@ def _check_imported(model, attentions):
     others = "; other Transformers need `source_tokenizer` and `target_tokenizer`"
     if not isinstance(positions, SinusoidalPositions):
         refuse(f"sinusoidal positions{others}", f"positions={positions!r}")
-    is_marian = not model.normalize_first and _is_marians(model, scaled=True)
+    is_marian = not model.normalize_first and _are_marians(positions)
     if not is_marian and not (model.normalize_first and positions.endpoint and positions.first > 0):
         refuse(
             f"the blocks and positions of Marian or of M2M100, see `from_pretrained`{others}",
@@ -135,11 +137,9 @@ def _check_imported(model, attentions):
     return "marian" if is_marian else "m2m_100"
 
 
-def _is_marians(model, scaled=False):
-    """Returns True if the positions are those that Marian computes."""
-    positions = model.templates["positions"].layer
-    is_same = isinstance(positions, SinusoidalPositions) and not positions.endpoint and positions.first == 0
-    return is_same and (scaled or model.templates["norm"].layer.epsilon == EPSILON)
+def _are_marians(positions):
+    """Returns True for the positions that Marian computes itself."""
+    return isinstance(positions, SinusoidalPositions) and not positions.endpoint and positions.first == 0
 
 
 def _scale(weights, model):
