@@ -12,6 +12,7 @@ from keras_headattn.interop import to_ctranslate2
 from keras_headattn.layers import FeedForward, GroupedQueryAttention, MultiHeadAttention
 from keras_headattn.models import T5, Transformer
 from keras_headattn.positions import LearnedPositions, RotaryPositions
+from tests.interop import translators
 from tests.interop.translators import ENGLISH, GERMAN, pair_of, transformer
 from tests.layers.harness import array
 
@@ -82,14 +83,14 @@ def test_beams(ctranslate2, pair, normalize_first, tmp_path):
 @pytest.mark.parametrize("arguments", [
     dict(attention=GroupedQueryAttention(4, 8, num_key_value_heads=2)),
     dict(attention=GroupedQueryAttention(4, 8), normalize_first=True),
-    dict(attention="interacting", normalize_first=True),
+    pytest.param(dict(attention="interacting", normalize_first=True), marks=translators.ABSORBS),
     dict(attention=MultiHeadAttention(4, 12, use_bias=False)),
     dict(positions=LearnedPositions(40), output_bias=True),
     dict(positions=None, tie_output=False, output_bias=True),
     dict(norm=keras.layers.RMSNormalization(epsilon=1e-3), normalize_first=True),
     dict(feed_forward=FeedForward(48, "gelu", gated=True, use_bias=False)),
     dict(activation="gelu_tanh", norm=keras.layers.LayerNormalization(epsilon=1e-2)),
-], ids=lambda arguments: "-".join(arguments))  # fmt: skip
+], ids="-".join)  # fmt: skip
 def test_settings(ctranslate2, pair, arguments, tmp_path):
     check_same(ctranslate2, transformer(pair, **arguments), pair, tmp_path / "model", 1)
 
