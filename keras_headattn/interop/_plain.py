@@ -94,12 +94,11 @@ def plain_parts(model, types=(MultiHeadAttention,)):
 
 
 def _absorbed(layer):
-    if not hasattr(layer, "absorbed"):
-        refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
     try:
         return layer.absorbed()
     except ValueError as error:
-        refuse("only what equals multi-head attention", f"{type(layer).__name__} in {layer.path}: {error}")
+        reason = str(error).partition(" Received: ")[0]
+        refuse(f"only multi-head attention. {reason.removesuffix('.')}", f"{type(layer).__name__} in {layer.path}")
 
 
 def position_tables(model, length=1024):

@@ -12,7 +12,6 @@ from keras_headattn.interop import to_ctranslate2
 from keras_headattn.layers import FeedForward, GroupedQueryAttention, MultiHeadAttention
 from keras_headattn.models import T5, Transformer
 from keras_headattn.positions import LearnedPositions, RotaryPositions
-from tests.interop import translators
 from tests.interop.translators import ENGLISH, GERMAN, pair_of, transformer
 from tests.layers.harness import array
 
@@ -83,7 +82,7 @@ def test_beams(ctranslate2, pair, normalize_first, tmp_path):
 @pytest.mark.parametrize("arguments", [
     dict(attention=GroupedQueryAttention(4, 8, num_key_value_heads=2)),
     dict(attention=GroupedQueryAttention(4, 8), normalize_first=True),
-    pytest.param(dict(attention="interacting", normalize_first=True), marks=translators.ABSORBS),
+    dict(attention="interacting", normalize_first=True),
     dict(attention=MultiHeadAttention(4, 12, use_bias=False)),
     dict(positions=LearnedPositions(40), output_bias=True),
     dict(positions=None, tie_output=False, output_bias=True),

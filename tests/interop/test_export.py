@@ -130,8 +130,7 @@ def leave(model, pair, folder):
     {}, dict(norm=keras.layers.LayerNormalization(epsilon=1e-5)), dict(positions=SinusoidalPositions(False)),
     dict(normalize_first=True), dict(normalize_first=True, positions=LearnedPositions(40), output_bias=True),
     dict(tie_output=False, positions=None), dict(normalize_first=True, tie_output=False, output_bias=True),
-    pytest.param(dict(attention="interacting", normalize_first=True), marks=translators.ABSORBS),
-    pytest.param(dict(attention=GroupedQueryAttention(4, 8, num_key_value_heads=2)), marks=translators.ABSORBS),
+    dict(attention="interacting", normalize_first=True), dict(attention=GroupedQueryAttention(4, 8)),
 ])  # fmt: skip
 def test_transformers_with_tokenizers(pair, arguments, tmp_path):
     """The same logits, and with PyTorch's epsilon the same weights, token ids and start of a translation."""

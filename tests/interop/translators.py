@@ -1,17 +1,13 @@
 """Small Transformers with random weights, and tokenizers for them."""
 
 import keras
-import pytest
 
-from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer
 from keras_headattn.text import LanguagePair
 from tests.layers.harness import randomize
 
 ENGLISH = ["the cat sat on the mat", "a dog ran to the house", "two cats and a dog", "the house is on the hill"]
 GERMAN = ["die Katze sass auf der Matte", "ein Hund rannte zum Haus", "zwei Katzen und ein Hund", "das Haus am Berg"]
-
-ABSORBS = pytest.mark.skipif(not hasattr(InteractingHeadAttention, "absorbed"), reason="layers have no `absorbed` yet")
 
 
 def pair_of(folder, shared=True, **options):
