@@ -1,5 +1,6 @@
 """Transformers as Hugging Face's Marian, M2M100 and Blenderbot, with their tokenizers."""
 
+import base64
 import re
 
 import numpy as np
@@ -214,7 +215,8 @@ def _tokenizer_files(model, source, target):
         unk_token=target.id_to_token(target.unk_id),
         eos_token=target.id_to_token(target.eos_id),
     )
-    files = {"source.spm": source._proto, "target.spm": target._proto, "vocab.json": vocabularies[0]}
+    protos = [base64.b64decode(side.get_config()["proto"]) for side in (source, target)]
+    files = {"source.spm": protos[0], "target.spm": protos[1], "vocab.json": vocabularies[0]}
     files |= {"target_vocab.json": vocabularies[1]} if separate else {}
     files |= {"tokenizer_config.json": settings}
     return files
