@@ -14,6 +14,7 @@ RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "network
 HTTP = ["starlette>=1.10", "uvicorn>=0.54"]  # the local server
 SERVING = HTTP + ["tensorflow-serving-api>=2.21"]  # and its gRPC
 TORCH = "torch>=2.13"
+CTRANSLATE2 = "ctranslate2>=4.8.5"
 MSGPACK = "msgpack>=1.1"  # checkpoints of t5x
 TESTS = [
     "pytest>=8.3",
@@ -41,12 +42,13 @@ setup(
         "recipes": RECIPES + HTTP,
         "torch": [TORCH],
         "t5x": [MSGPACK],
+        "ctranslate2": [CTRANSLATE2],
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "docs": ["sphinx>=9.0", "myst-parser>=5.2", "furo>=2025.12"] + RECIPES,
         "tests": TESTS + RECIPES + ADDONS + SERVING,
-        "benchmarks": [TORCH, "transformers>=5.23", "ctranslate2>=4.8.5"],
+        "benchmarks": [TORCH, "transformers>=5.23", CTRANSLATE2],
         "addons": ADDONS,
     },
 )

@@ -4,6 +4,7 @@ from keras_headattn.interop._attentions import copy_attention, of_addons
 from keras_headattn.interop._configs import read_config
 from keras_headattn.interop._containers import read_tensors
 from keras_headattn.interop._copying import Names, Report, copy_weights, weights_by_name
+from keras_headattn.interop._ctranslate2 import to_ctranslate2
 from keras_headattn.interop._electra import from_electra, to_electra
 from keras_headattn.interop._export import to_hugging_face
 from keras_headattn.interop._generation import generation_settings
@@ -26,6 +27,7 @@ __all__ = [
     "of_addons",
     "read_config",
     "read_tensors",
+    "to_ctranslate2",
     "to_electra",
     "to_hugging_face",
     "to_keras_hub",

@@ -221,14 +221,14 @@ def t5_arguments(config):
 
 
 def translator_arguments(config):
-    """Returns the arguments of `Transformer` for a Marian or M2M100, without attention, norm and positions."""
+    """Returns the arguments of `Transformer` of a translator, without attention, norm and positions."""
     is_marian = config["model_type"] == "marian"
     shared = config.flag("share_encoder_decoder_embeddings", True)
     size = config.integer("vocab_size", least=1)
     target_size = size if config.get("decoder_vocab_size") is None else config.integer("decoder_vocab_size", least=1)
     if not shared and not is_marian:
         raise ValueError(
-            f"An M2M100 has one vocabulary. Received: share_encoder_decoder_embeddings=False in {config.path}"
+            f"Only a Marian has two vocabularies. Received: share_encoder_decoder_embeddings=False in {config.path}"
         )
     passed_over = ["max_position_embeddings"]
     if not is_marian:  # old files state what holds for all M2M100
@@ -251,5 +251,5 @@ def translator_arguments(config):
         activation_dropout=config.number("activation_dropout", 0.0, below=1),
         activation=config.activation("activation_function", "gelu"),
         normalize_first=not is_marian,
-        output_bias=is_marian,
+        output_bias=config["model_type"] != "m2m_100",
     )

@@ -2,18 +2,18 @@
 
 import json
 import pathlib
+from typing import Any
 
 import keras
 import numpy as np
 
 from headattn_io.files import Path, write_atomically
-from keras_headattn.interop._configs import ACTIVATIONS
-from keras_headattn.interop._copying import Names, store, weights_by_name
-from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, exchange_padding
-from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.interop._copying import Names
+from keras_headattn.interop._export_transformer import of_transformer
+from keras_headattn.interop._plain import activation_there, attentions_of, check_plain, refuse, tensors_of
+from keras_headattn.interop._tables import BERT, HEADS, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert, ElectraPretraining, Transformer
-from keras_headattn.positions import SinusoidalPositions
 
 CLASSES = {
     ("bert", None): "BertModel",
@@ -27,28 +27,31 @@ CLASSES = {
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
     ("electra", "EncoderClassifier"): "ElectraForSequenceClassification",
 }
-# Attention options that Hugging Face models cannot express.
-PLAIN = (
-    "sliding_window",
-    "use_gate",
-    "relative_positions",
-    "qk_norm",
-    "attn_logits_soft_cap",
-    "use_sinks",
-    "attention_axes",
-)
 
 
-def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = None) -> None:
-    """Writes a model's `config.json` and `model.safetensors` for Hugging Face's transformers, without tokenizer.
+def to_hugging_face(
+    model: keras.Model,
+    folder: Path,
+    model_type: str | None = None,
+    source_tokenizer: Any = None,
+    target_tokenizer: Any = None,
+) -> None:
+    """Writes a model for Hugging Face's transformers: `config.json` and `model.safetensors`.
 
     Weights are the model's, bit for bit; a RoBERTa gets a segment embedding of zeros.
 
+    With its tokenizers, a `Transformer` leaves as a Marian (post-norm) or a Blenderbot (pre-norm, one vocabulary), with
+    the files of a `MarianTokenizer` and its own token ids. Layers that equal multi-head attention, such as summed
+    interacting heads, become it. If its layer normalisation has another epsilon than PyTorch's 1e-5, weights are
+    scaled, which leaves the logits the same up to rounding.
+
     Args:
-        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`
-            like Marian or M2M100; or `ElectraPretraining`, written to folders `generator` and `discriminator`.
+        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`;
+            or `ElectraPretraining`, written to folders `generator` and `discriminator`.
         folder: str or path, created if missing. Existing files are replaced.
         model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
+        source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
+            written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
 
     Raises:
         ValueError: if Hugging Face has no equivalent, such as for other attention. Nothing is written then.
@@ -62,70 +65,36 @@ def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = N
     """
     import safetensors.numpy
 
+    if (source_tokenizer is None) != (target_tokenizer is None):
+        raise ValueError(
+            "Give both `source_tokenizer` and `target_tokenizer`, or none. "
+            f"Received: source_tokenizer={source_tokenizer!r}, target_tokenizer={target_tokenizer!r}"
+        )
+    tokenizers = () if source_tokenizer is None else (source_tokenizer, target_tokenizer)
     folder, parts = pathlib.Path(folder), {"": model}
     if isinstance(model, ElectraPretraining):
         parts, model_type = {"generator": model.generator, "discriminator": model.discriminator}, "electra"
-    for part, (config, tensors) in {part: _converted(each, model_type) for part, each in parts.items()}.items():
-        tensors = safetensors.numpy.save(tensors, metadata={"format": "pt"})
-        write_atomically(folder / part / "model.safetensors", tensors)
-        write_atomically(folder / part / "config.json", (json.dumps(config, indent=2) + "\n").encode("utf-8"))
+    converted = {part: _converted(each, model_type, tokenizers) for part, each in parts.items()}
+    for part, (config, tensors, *files) in converted.items():
+        written = {"model.safetensors": safetensors.numpy.save(tensors, metadata={"format": "pt"})}
+        for name, content in (written | dict(*files) | {"config.json": config}).items():
+            if isinstance(content, dict):
+                content = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+            write_atomically(folder / part / name, content)
 
 
-def _converted(model, model_type):
-    """Returns the configuration and tensors of a model."""
+def _converted(model, model_type, tokenizers):
+    """Returns the configuration and tensors of a model; of a `Transformer` also the tokenizer's files."""
     encoder = getattr(model, "encoder", model)
+    if isinstance(model, Transformer):
+        return of_transformer(model, tokenizers)
+    if tokenizers:
+        raise ValueError(f"Only a Transformer takes tokenizers here. Received: model={model!r}")
     if isinstance(model, T5Model):
         return _of_t5(model)
-    if isinstance(model, Transformer):
-        return _of_translator(model)
     if isinstance(encoder, Bert):
         return of_encoder(model, encoder, model_type)
     raise ValueError(f"`model` must be a Bert, one of its heads, a T5 or a Transformer. Received: {model!r}")
-
-
-def refuse(what, received):
-    raise ValueError(f"The format has no equivalent of this model: it has {what}. Received: {received}")
-
-
-def check_plain(attentions, width=None, use_bias=True, scale=None):
-    """Refuses layers other than plain multi-head attention."""
-    for layer in attentions:
-        if type(layer) is not MultiHeadAttention:
-            refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
-        config = layer.get_config()
-        settings = {name: config[name] for name in PLAIN if config[name]}
-        if layer.relative_positions is not None and scale == 1.0:  # T5's table is the model's
-            settings.pop("relative_positions")
-        if config["use_bias"] != use_bias or layer.value_dim != layer.key_dim or config["output_shape"]:
-            settings |= {name: config[name] for name in ("use_bias", "key_dim", "value_dim", "output_shape")}
-        if layer.scale != (layer.key_dim**-0.5 if scale is None else scale):
-            settings["scale"] = layer.scale
-        if width is not None and layer.num_heads * layer.key_dim != width:
-            settings |= {"num_heads": layer.num_heads, "key_dim": layer.key_dim}
-        if settings:
-            refuse(
-                "no attention with such settings", ", ".join(f"{name}={value!r}" for name, value in settings.items())
-            )
-
-
-def activation_there(activation):
-    """Returns Hugging Face's name of an activation."""
-    name = activation if isinstance(activation, str) else getattr(activation, "__name__", repr(activation))
-    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    if name not in names:
-        refuse(f"the activations {', '.join(names)}", f"activation={name}")
-    return names[name]
-
-
-def _tensors(model, names):
-    """Returns the weights by the format's names and in its layout."""
-    result = {}
-    for name, weight in weights_by_name(model).items():
-        theirs = names.find(name)
-        if theirs is None:
-            refuse("no weight of this name", name)
-        result[theirs] = store(name, weight, names.kernels)
-    return result
 
 
 def of_encoder(model, encoder, model_type):
@@ -148,7 +117,7 @@ def of_encoder(model, encoder, model_type):
     table = BERT.table | HEADS.get((kind, head), {})
     if (kind, head) == ("bert", "EncoderClassifier"):
         table = table | {"hidden": "pooler.dense"}
-    tensors = _tensors(model, Names(table))
+    tensors = tensors_of(model, Names(table))
     segments = "embeddings.token_type_embeddings.weight"
     tensors.setdefault(segments, np.zeros((1, encoder.embedding_dim), "float32"))
     first = encoder.pad_id + 1 if kind == "roberta" else 0
@@ -190,19 +159,13 @@ def _kind(encoder, head):
     return "electra" if is_electra else "bert"
 
 
-def _attentions(model):
-    if not model.built:
-        model.build()
-    return [layer for block in (*model.encoder_blocks, *model.decoder_blocks) for layer in block.attentions.values()]
-
-
 def _of_t5(model):
-    attentions = _attentions(model)
+    attentions = attentions_of(model)
     check_plain(attentions, use_bias=False, scale=1.0)
     first = attentions[0]
     if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in attentions):
         refuse("the same heads in all layers", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
-    tensors = _tensors(model, T5_GATED if model.gated else T5)
+    tensors = tensors_of(model, T5_GATED if model.gated else T5)
     activation = activation_there(model.activation)
     if model.gated and activation not in ("gelu_new", "silu") or not model.gated and activation not in ("relu", "silu"):
         refuse("feed-forward layers of relu, silu, gated gelu_tanh and gated silu", f"activation={model.activation!r}")
@@ -230,75 +193,3 @@ def _of_t5(model):
     if model.suppress:
         config["bad_words_ids"] = [[token] for token in model.suppress]
     return config, tensors
-
-
-def _of_translator(model):
-    is_marian, heads = _check_translator(model)
-    size = model.target_vocabulary_size or model.source_vocabulary_size
-    pad_id = size - 1 if is_marian else model.templates["positions"].layer.first - 1
-    tensors = _tensors(model, MARIAN)
-    if is_marian:
-        tensors.setdefault("final_logits_bias", np.zeros(size, "float32"))
-    for name in ("model.shared.weight", "model.encoder.embed_tokens.weight", "final_logits_bias"):
-        if name in tensors:
-            tensors[name] = exchange_padding(tensors[name], pad_id)
-    if is_marian:
-        tensors["final_logits_bias"] = tensors["final_logits_bias"][None]
-    if separate := model.target_vocabulary_size is not None:
-        tensors["model.decoder.embed_tokens.weight"] = tensors.pop("model.shared.weight")
-    feed_forward = model.templates["feed_forward"].layer
-    sizes = dict(layers=model.num_layers, attention_heads=heads, ffn_dim=feed_forward.intermediate_dim)
-    config = dict(
-        model_type="marian" if is_marian else "m2m_100",
-        architectures=["MarianMTModel" if is_marian else "M2M100ForConditionalGeneration"],
-        vocab_size=model.source_vocabulary_size,
-        d_model=model.hidden_dim,
-        **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()},
-        activation_function=activation_there(feed_forward.activation),
-        dropout=model.dropout,
-        attention_dropout=_attentions(model)[0].dropout,
-        activation_dropout=feed_forward.dropout,
-        scale_embedding=True,
-        max_position_embeddings=512 if is_marian else 1024,
-        pad_token_id=pad_id,
-        eos_token_id=0 if is_marian else 2,
-        bos_token_id=0,
-        forced_eos_token_id=(0 if is_marian else 2) if model.force_end else None,
-        decoder_start_token_id=pad_id if is_marian else 2,
-        is_encoder_decoder=True,
-        tie_word_embeddings=True,
-    )
-    config["decoder_layers"] = model.num_decoder_layers
-    if model.suppress:
-        places = {0: pad_id, pad_id: 0}
-        config["bad_words_ids"] = [[places.get(token, token)] for token in model.suppress]
-    if is_marian:
-        config |= dict(share_encoder_decoder_embeddings=not separate, decoder_vocab_size=size)
-    return config, tensors
-
-
-def _check_translator(model):
-    """Returns True for a Marian, False for an M2M100, and the number of heads; refuses other models."""
-    attentions = _attentions(model)
-    check_plain(attentions, model.hidden_dim)
-    heads = {layer.num_heads for layer in attentions}
-    positions = model.templates["positions"].layer
-    if not isinstance(positions, SinusoidalPositions):
-        refuse("sinusoidal positions", f"positions={positions!r}")
-    is_marian = not model.normalize_first and not positions.endpoint and positions.first == 0
-    if not is_marian and not (model.normalize_first and positions.endpoint and positions.first > 0):
-        refuse(
-            "the blocks and positions of Marian or of M2M100, see `from_pretrained`",
-            f"normalize_first={model.normalize_first}, endpoint={positions.endpoint}, first={positions.first}",
-        )
-    norm, feed_forward = model.templates["norm"].layer, model.templates["feed_forward"].layer
-    if type(norm).__name__ != "LayerNormalization" or norm.epsilon != 1e-5:
-        refuse("layer normalisation with an epsilon of 1e-5", f"{norm.name}, {getattr(norm, 'epsilon', None)}")
-    if len(heads) > 1 or feed_forward.gated or not feed_forward.use_bias or not model.tie_output:
-        refuse("one number of heads, a plain feed-forward layer and a tied output", f"heads {sorted(heads)}")
-    if not is_marian and (model.output_bias or model.target_vocabulary_size):
-        refuse("one vocabulary and no output bias in M2M100", f"output_bias={model.output_bias}")
-    if model.target_vocabulary_size not in (None, model.source_vocabulary_size):
-        sizes = f"{model.source_vocabulary_size}, {model.target_vocabulary_size}"
-        refuse("vocabularies of one size, as padding is the last of both", sizes)
-    return is_marian, min(heads)

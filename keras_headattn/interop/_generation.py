@@ -32,7 +32,7 @@ HARMLESS = """
 HONOURED = """
     bad_words_ids eos_token_id max_length max_new_tokens min_length no_repeat_ngram_size num_beams suppress_tokens
 """.split()
-KINDS = ("t5", "mt5", "marian", "m2m_100")
+KINDS = ("t5", "mt5", "marian", "m2m_100", "blenderbot")
 
 
 def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any]:
@@ -167,8 +167,8 @@ def _check_ids(ids, key, settings, config):
 
 
 def _places(config):
-    """Returns a function from the checkpoint's ids to this library's: Marian and M2M100 swap padding and id 0."""
-    if config["model_type"] not in ("marian", "m2m_100"):
+    """Returns a function from the checkpoint's ids to this library's: translators swap padding and id 0."""
+    if config["model_type"] not in ("marian", "m2m_100", "blenderbot"):
         return lambda token: token
     pad_id = config.integer("pad_token_id")
     return lambda token: {0: pad_id, pad_id: 0}.get(token, token)

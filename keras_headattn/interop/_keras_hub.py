@@ -9,7 +9,7 @@ from headattn_io.files import read_json
 from headattn_io.optional import optional_import
 from keras_headattn._types import AttentionLike
 from keras_headattn.interop._copying import copy_weights, weights_by_name
-from keras_headattn.interop._export import check_plain, refuse
+from keras_headattn.interop._plain import check_plain, refuse
 from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from keras import layers
+from keras import layers, ops
 
 from headattn_io.checkpoints import check_checkpoint
 from headattn_io.files import Path
@@ -16,7 +16,7 @@ from keras_headattn import layers as ours
 from keras_headattn._types import AttentionLike, Initializer
 from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
-from keras_headattn.interop._copying import Names, copy_weights
+from keras_headattn.interop._copying import Names, check_fit, copy_weights
 from keras_headattn.interop._generation import is_end_forced, suppressed_ids
 from keras_headattn.interop._sizes import (
     bert_sizes,
@@ -50,11 +50,11 @@ from keras_headattn.models import (
     Transformer,
     TransformerEncoder,
 )
-from keras_headattn.positions import BucketPositions, SinusoidalPositions
+from keras_headattn.positions import BucketPositions, LearnedPositions, SinusoidalPositions
 
 ENCODERS = ("bert", *ROBERTAS, "electra")
 T5S = ("t5", "mt5")
-TRANSLATORS = ("marian", "m2m_100")
+TRANSLATORS = ("marian", "m2m_100", "blenderbot")
 HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
 
 
@@ -74,7 +74,7 @@ def from_pretrained(
 
     | format | files | model |
     |---|---|---|
-    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian or m2m_100; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian, m2m_100 or blenderbot; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
     | Hugging Face | as above, of the encoder of a T5 or mT5 alone (`T5EncoderModel`) | `TransformerEncoder` |
     | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
     | t5x | `checkpoint` in one file | `T5` |
@@ -83,7 +83,7 @@ def from_pretrained(
     Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units per head). Weights of the
     attention that the checkpoint lacks, such as the convolution of `EvolvingAttention`, are initialised.
 
-    Token ids are the checkpoint's, except that Marian and M2M100 swap padding and id 0, as `Transformer` pads with 0.
+    Token ids are the checkpoint's, except that a `Transformer` swaps padding and id 0, as it pads with 0.
     The ids that the checkpoint suppresses or forces become `suppress` and `force_end` of the model;
     `generation_settings` returns its other search settings.
 
@@ -319,8 +319,7 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     pad_id = config.integer("pad_token_id", most=(arguments["target_vocabulary_size"] or config["vocab_size"]) - 1)
     attention_dropout = config.number("attention_dropout", 0.0, below=1)
     config.check(ignore)
-    is_marian = kind == "marian"
-    positions = SinusoidalPositions(endpoint=not is_marian, first=0 if is_marian else pad_id + 1)
+    positions = _translator_positions(kind, pad_id, arguments["hidden_dim"], tensors)
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
         heads, width = arguments["num_heads"], arguments["hidden_dim"]
         attention = ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=attention_dropout)
@@ -333,7 +332,10 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
             tensors["model.shared.weight"] = tensors[shared[0]]
     elif "model.decoder.embed_tokens.weight" in tensors:
         tensors["model.shared.weight"] = tensors.pop("model.decoder.embed_tokens.weight")
-    _check_tied(tensors, ("lm_head.weight",), "model.shared.weight", path)
+    if kind != "m2m_100" and config.get("tie_word_embeddings") is False:
+        arguments["tie_output"] = "lm_head.weight" not in tensors
+    else:
+        _check_tied(tensors, ("lm_head.weight",), "model.shared.weight", path)
     if arguments["target_vocabulary_size"] is None:
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
         _check_tied(tensors, names, "model.shared.weight", path)
@@ -349,6 +351,23 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     return model, MARIAN, tensors
 
 
+def _translator_positions(kind, pad_id, width, tensors):
+    """Returns the positions of a translator: its table if it has one other than the sinusoids of its type."""
+    table = tensors.get("model.encoder.embed_positions.weight")
+    if kind == "m2m_100":
+        return SinusoidalPositions(first=pad_id + 1)
+    if kind == "marian":
+        positions = SinusoidalPositions(endpoint=False)
+        if table is None or np.ndim(table) != 2 or table.shape[1] != width:
+            return positions
+        expected = ops.convert_to_numpy(positions(np.zeros((1, *table.shape), "float32")))[0]
+        if np.allclose(table, expected, atol=0.01):  # also if it is kept in 16 bits
+            return positions
+    if table is None or np.ndim(table) != 2:
+        check_fit({"missing": ["model.encoder.embed_positions.weight"]})
+    return LearnedPositions(len(table))
+
+
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
     """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
@@ -361,7 +380,8 @@ def tokenizer_of(path: Path, **arguments: Any) -> Any:
 
     Returns:
         `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `SentencePieceTokenizer` for T5 and
-        mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a `LanguagePair` for Marian.
+        mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a `LanguagePair` for Marian and what
+        `to_hugging_face` writes of a `Transformer`.
 
     Raises:
         FileNotFoundError: if there is no tokenizer.

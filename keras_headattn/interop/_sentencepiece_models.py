@@ -31,26 +31,27 @@ def _set_specials(model, **tokens):
     model.trainer_spec.vocab_size = len(names)
 
 
-def marian_model(path, ids, pad_id):
+def marian_model(path, ids, pad_id, start_id):
     """Returns the bytes of a model with Marian's vocabulary, see `marian_vocabularies`."""
     model = read_model(path)
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
     # Byte pairs would be merged into pieces that are only marked unused.
     absent = UNUSED if model.trainer_spec.model_type == UNIGRAM else CONTROL
     tokens = [token for token, _ in sorted(ids.items(), key=lambda item: item[1])]
+    start = tokens[start_id]  # begins a translation: often padding
     tokens[0], tokens[pad_id] = tokens[pad_id], tokens[0]
     del model.pieces[:]
     for token in tokens:
         piece = model.pieces.add(piece=token, score=scores.get(token, 0.0))
         piece.type = NORMAL if token in scores else absent
-        if token in ("<pad>", "</s>"):
+        if token in ("<pad>", "</s>", start):
             piece.type = CONTROL
         elif token == "<unk>":
             piece.type = UNKNOWN
         elif token.startswith(">>") and token.endswith("<<"):
             # The target language, at the beginning of a text.
             piece.piece, piece.type = WORD_START + token, USER_DEFINED
-    _set_specials(model, pad="<pad>", bos="<pad>", eos="</s>", unk="<unk>")
+    _set_specials(model, pad="<pad>", bos=start, eos="</s>", unk="<unk>")
     return model.SerializeToString()
 
 

@@ -94,7 +94,11 @@ MARIAN = Names(
     {
         "target_embedding": "model.shared",
         "source_embedding": "model.encoder.embed_tokens",
+        "output_projection/bias": "final_logits_bias",
+        "output_projection": "lm_head",
         "output_bias": "final_logits_bias",
+        "source_positions": "model.encoder.embed_positions",
+        "target_positions": "model.decoder.embed_positions",
         "{side}_{i}/attention/{p}": _MARIAN_BLOCK + ".self_attn.{p[0]}_proj",
         "{side}_{i}/attention/attention_output": _MARIAN_BLOCK + ".self_attn.out_proj",
         "{side}_{i}/attention_norm": _MARIAN_BLOCK + ".self_attn_layer_norm",

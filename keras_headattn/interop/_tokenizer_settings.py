@@ -14,6 +14,7 @@ CLASSES = {
     "xlm-roberta": ("XLMRobertaTokenizer",),
     "camembert": ("CamembertTokenizer",),
     "marian": ("MarianTokenizer",),
+    "blenderbot": ("MarianTokenizer",),  # as `to_hugging_face` writes it
 }
 BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 ROBERTA = {
@@ -22,7 +23,7 @@ ROBERTA = {
 SENTENCES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 SPECIALS = {
     "bert": BERT, "electra": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA,
-    "t5": SENTENCES, "mt5": SENTENCES, "marian": SENTENCES,
+    "t5": SENTENCES, "mt5": SENTENCES, "marian": SENTENCES, "blenderbot": SENTENCES,
 }  # fmt: skip
 # Tokens that never occur in text: sentinels and fairseq's unused ids.
 NO_TEXT = re.compile("\N{LOWER ONE EIGHTH BLOCK}?<extra_id_[0-9]+>|.*NOTUSED")

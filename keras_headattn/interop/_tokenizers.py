@@ -31,7 +31,8 @@ def read_tokenizer(path, arguments):
         return _of_preset(path, Config(config["config"], config.path), arguments)
     kind = config.get("model_type", "bert")
     readers = dict(
-        marian=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs, t5=_t5, mt5=_t5,
+        marian=_marian, blenderbot=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs, t5=_t5,
+        mt5=_t5,
     ) | {"xlm-roberta": _fairseq, "camembert": _fairseq}  # fmt: skip
     if kind not in readers:
         raise ValueError(f"Tokenizers can be read for {', '.join(readers)}. Received: {kind} in {path}")
@@ -164,7 +165,7 @@ def _check_preset(path, settings, **fixed):
 def _marian(path, config, arguments):
     from keras_headattn.text import LanguagePair, SentencePieceTokenizer
 
-    settings = Settings(path, "marian")
+    settings = Settings(path, config["model_type"])
     added = [token["content"] for token in settings.added([*_read_ids(_need(path, "vocab.json"))])]
     if strange := [token for token in added if not (token.startswith(">>") and token.endswith("<<"))]:
         raise ValueError(f"Added tokens are not supported for Marian. Received: {strange[:5]} in {path}")
@@ -176,7 +177,7 @@ def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> 
     """Returns a Marian folder's SentencePiece models, source and target, with the ids of `from_pretrained`'s model.
 
     Marian has its own vocabulary, vocab.json. The returned models have its tokens at its ids, with padding and id 0
-    swapped, and the scores of the folder's models; padding begins a translation. Tokens found only in the vocabulary
+    swapped, and the scores of the folder's models. Tokens found only in the vocabulary
     never occur in text. Pieces found only in a model are left out: such text is split further, where Marian has an
     unknown token.
 
@@ -203,7 +204,9 @@ def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> 
                 "The vocabulary must be that of the model. "
                 f"Received: {len(vocabulary)} tokens of the {side} for {sizes[side]} rows in {path}"
             )
-        protos.append(marian_model(_need(path, f"{side}.spm"), vocabulary, config["pad_token_id"]))
+        pad_id = config["pad_token_id"]
+        start = config.get("decoder_start_token_id")
+        protos.append(marian_model(_need(path, f"{side}.spm"), vocabulary, pad_id, pad_id if start is None else start))
     return tuple(protos)
 
 

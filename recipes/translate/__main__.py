@@ -13,6 +13,7 @@
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
     python -m recipes.translate score runs/translate source.en target.de
+    python -m recipes.translate convert runs/translate ct2 --to ctranslate2 --quantization int8
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
@@ -151,6 +152,22 @@ def _import(options):
     print(f"python -m recipes.translate translate {config.run} < sentences.txt")
 
 
+def _add_convert(parser):
+    parser.add_argument("run", help="folder of the run")
+    parser.add_argument("folder", help="folder to write; for CTranslate2 a new one")
+    parser.add_argument("--to", choices=("ctranslate2", "hugging_face"), required=True, help="library")
+    parser.add_argument("--quantization", metavar="TYPE", help="of CTranslate2's matrices: int8, float16, ...")
+
+
+def _convert(options):
+    if options.quantization and options.to != "ctranslate2":
+        raise ValueError(f"--quantization is for --to ctranslate2. Received: {options.quantization} for {options.to}")
+    task = RECIPE.finished(options.run)
+    from recipes.translate.convert import convert
+
+    convert(task.run.load_model(), task.text, options.folder, options.to, options.quantization)
+
+
 RECIPE = Recipe(
     name="translate",
     doc=__doc__,
@@ -177,6 +194,7 @@ RECIPE = Recipe(
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
         "score": Command(_score, "log probabilities of given translations, a line a pair", _add_score, filters=True),
+        "convert": Command(_convert, "write a finished run as a model of CTranslate2 or Hugging Face", _add_convert),
         "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),
         "prepare": Command(
             _prepare,

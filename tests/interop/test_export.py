@@ -4,10 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_pretrained, read_tensors, to_hugging_face
-from keras_headattn.layers import EvolvingAttention, MultiHeadAttention
+from keras_headattn.interop import from_pretrained, generation_settings, read_tensors, to_hugging_face, tokenizer_of
+from keras_headattn.layers import EvolvingAttention, GroupedQueryAttention, MultiHeadAttention
 from keras_headattn.models import T5, Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
-from keras_headattn.positions import SinusoidalPositions
+from keras_headattn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from keras_headattn.text import SentencePieceTokenizer
+from tests.interop import translators
 from tests.interop.folders import CONFIGS, ids, state_of, write
 from tests.layers.harness import array, randomize
 
@@ -113,3 +115,71 @@ def test_outputs_after_the_way_there_and_back(tmp_path):
     given = ids(pad_id=1) % 20
     again = from_pretrained(tmp_path)
     np.testing.assert_array_equal(array(model(given)["sequence_output"]), array(again(given)["sequence_output"]))
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["one vocabulary", "two"])
+def pair(request, tmp_path_factory):
+    return translators.pair_of(tmp_path_factory.mktemp("pair"), request.param)
+
+
+def leave(model, pair, folder):
+    to_hugging_face(model, folder, source_tokenizer=pair.source, target_tokenizer=pair.target)
+
+
+@pytest.mark.parametrize("arguments", [
+    {}, dict(norm=keras.layers.LayerNormalization(epsilon=1e-5)), dict(positions=SinusoidalPositions(False)),
+    dict(normalize_first=True), dict(normalize_first=True, positions=LearnedPositions(40), output_bias=True),
+    dict(tie_output=False, positions=None), dict(normalize_first=True, tie_output=False, output_bias=True),
+    dict(attention="interacting", normalize_first=True), dict(attention=GroupedQueryAttention(4, 8)),
+])  # fmt: skip
+def test_transformers_with_tokenizers(pair, arguments, tmp_path):
+    """The same logits, and with PyTorch's epsilon the same weights, token ids and start of a translation."""
+    model = translators.transformer(pair, **arguments)
+    if arguments.get("normalize_first") and model.target_vocabulary_size:
+        with pytest.raises(
+            ValueError, match="one vocabulary only; `to_ctranslate2` takes two. Received: vocab.* 34, 36"
+        ):
+            leave(model, pair, tmp_path / "out")
+        assert not list(tmp_path.iterdir())
+        return
+    leave(model, pair, tmp_path)
+    again, tokenizers = from_pretrained(tmp_path), tokenizer_of(tmp_path)
+    inputs = {"source": np.array(pair.source(translators.ENGLISH)), "target": np.array(pair.target(translators.GERMAN))}
+    np.testing.assert_allclose(array(model(inputs)), array(again(inputs)), atol=1e-5)
+    np.testing.assert_array_equal(tokenizers.source(translators.ENGLISH), inputs["source"])
+    np.testing.assert_array_equal(tokenizers.target(translators.GERMAN), inputs["target"])
+    assert tokenizers.target.bos_id == pair.target.bos_id == generation_settings(tmp_path)["start_id"]
+    if "norm" in arguments:
+        kernel = model.decoder_blocks[1].attentions["cross_attention"].weights[0]
+        np.testing.assert_array_equal(
+            array(kernel), array(again.decoder_blocks[1].attentions["cross_attention"].weights[0])
+        )
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (dict(attention="evolving"), "Received: EvolvingAttention in"),
+    (dict(relative_positions=RotaryPositions()), "Received: relative_positions="),
+    (dict(attention=MultiHeadAttention(4, 12)), "Received: num_heads=4, key_dim=12"),
+    (dict(norm=keras.layers.RMSNormalization()), "it has layer normalisation with"),
+    (dict(cross_attention=MultiHeadAttention(2, 16)), r"one number of heads .* Received: heads \[2, 4\]"),
+    (dict(activation="elu"), "Received: activation=elu"),
+])  # fmt: skip
+def test_no_equal_with_tokenizers(pair, arguments, told, tmp_path):
+    with pytest.raises(ValueError, match=told):
+        leave(translators.transformer(pair, **arguments), pair, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tokenizers_that_do_not_fit(pair, tmp_path):
+    model, proto = translators.transformer(pair), pair.source.get_config()["proto"]
+    lower = SentencePieceTokenizer(proto, lowercase=True)
+    with pytest.raises(ValueError, match="give `source_tokenizer` without them. Received: lowercase=True"):
+        to_hugging_face(model, tmp_path / "out", source_tokenizer=lower, target_tokenizer=pair.target)
+    more = SentencePieceTokenizer(proto, num_sentinels=2)
+    with pytest.raises(ValueError, match="`source_tokenizer` must have as many tokens as the model, .* Received: "):
+        to_hugging_face(model, tmp_path / "out", source_tokenizer=more, target_tokenizer=pair.target)
+    with pytest.raises(ValueError, match="Give both `source_tokenizer` and `target_tokenizer`, or none"):
+        to_hugging_face(model, tmp_path / "out", source_tokenizer=pair.source)
+    with pytest.raises(ValueError, match="Only a Transformer takes tokenizers here"):
+        leave(Bert(**SIZES), pair, tmp_path / "out")
+    assert not list(tmp_path.iterdir())

@@ -73,5 +73,7 @@ def test_numbers_that_make_no_sense(values, told, tmp_path):
 
 
 def test_models_that_do_not_generate(tmp_path):
-    with pytest.raises(ValueError, match="Only t5, mt5, marian, m2m_100 generate. Received: model_type='bert' in "):
+    with pytest.raises(
+        ValueError, match="Only t5, mt5, marian, m2m_100, blenderbot generate. Received: model_type='bert' in "
+    ):
         generation_settings(write(tmp_path, "bert"))

@@ -4,13 +4,17 @@ And the other way: transformers reads what `to_hugging_face` writes.
 """
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from keras_headattn.decoding import Searcher
 from keras_headattn.interop import from_pretrained, generation_settings, to_hugging_face
+from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import TransformerEncoder
+from keras_headattn.positions import LearnedPositions
+from tests.interop.translators import ENGLISH, GERMAN, pair_of, transformer
 from tests.layers.harness import array, check_close
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 17, 16, 4, 2, 12
@@ -209,21 +213,21 @@ def test_repetition_penalty(libraries, tmp_path):
 
 
 @pytest.mark.parametrize("activation", ["relu", "swish"])
-@pytest.mark.parametrize("name", ["Marian", "M2M100"])
+@pytest.mark.parametrize("name", ["Marian", "M2M100", "Blenderbot"])
 def test_translators(libraries, name, activation, tmp_path):
-    """Marian has post-norm blocks, M2M100 pre-norm blocks and the sinusoids of tensor2tensor."""
+    """Marian has post-norm blocks, the others pre-norm; M2M100 the sinusoids of tensor2tensor, Blenderbot a table."""
     torch, transformers = libraries
     shape = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in (
         ("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 24),
     )}  # fmt: skip
-    pad_id = VOCABULARY - 1 if name == "Marian" else 1
+    pad_id = {"Marian": VOCABULARY - 1, "M2M100": 1, "Blenderbot": 0}[name]
     own = dict(decoder_vocab_size=VOCABULARY) if name == "Marian" else {}
     config = getattr(transformers, f"{name}Config")(
         vocab_size=VOCABULARY, d_model=WIDTH, activation_function=activation, max_position_embeddings=LENGTH,
         scale_embedding=True, pad_token_id=pad_id, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, **shape,
         **own,
     )  # fmt: skip
-    model = {"Marian": "MarianMTModel", "M2M100": "M2M100ForConditionalGeneration"}[name]
+    model = "MarianMTModel" if name == "Marian" else f"{name}ForConditionalGeneration"
     theirs = saved(libraries, config, model, tmp_path)
     source, target = random_ids(pad_id), random_ids(pad_id, 4)
     with torch.no_grad():
@@ -238,8 +242,40 @@ def test_translators(libraries, name, activation, tmp_path):
     places[[0, pad_id]] = pad_id, 0
     found = array(ours({"source": places[source].astype("int32"), "target": places[target].astype("int32")}))
     check_close(found[..., places], expected, 1e-5)
+    if name == "Blenderbot":  # leaves with its tokenizers alone
+        return
     to_hugging_face(ours, tmp_path / "back")
     assert json.loads((tmp_path / "back" / "config.json").read_text())["pad_token_id"] == pad_id
     again = getattr(transformers, model).from_pretrained(tmp_path / "back")
     state, back = theirs.state_dict(), again.state_dict()
     assert all(torch.equal(state[key], back[key]) for key in state if "embed_positions" not in key)  # a longer table
+
+
+@pytest.mark.parametrize("shared, arguments, name", [
+    (True, dict(normalize_first=True), "BlenderbotForConditionalGeneration"),
+    (True, dict(normalize_first=True, positions=LearnedPositions(40), output_bias=True), "BlenderbotForConditional.*"),
+    (True, dict(normalize_first=True, tie_output=False), "BlenderbotForConditionalGeneration"),
+    (True, dict(num_decoder_layers=1, output_bias=True), "MarianMTModel"),
+    (False, dict(attention=MultiHeadAttention(4, 8, use_bias=False)), "MarianMTModel"),
+    (False, dict(tie_output=False, output_bias=True), "MarianMTModel"),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_own_transformers(libraries, shared, arguments, name, tmp_path):
+    """Logits and greedy translations of models with this library's defaults, by AutoModel and AutoTokenizer."""
+    torch, transformers = libraries
+    pair = pair_of(tmp_path / "pair", shared)
+    ours = transformer(pair, **arguments)
+    to_hugging_face(ours, tmp_path / "out", source_tokenizer=pair.source, target_tokenizer=pair.target)
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert re.fullmatch(name, type(theirs).__name__)
+    inputs, ids = tokenizer(ENGLISH, return_tensors="pt", padding=True), np.array(pair.source(ENGLISH))
+    np.testing.assert_array_equal(inputs["input_ids"].numpy(), ids)
+    target = np.array(pair.target(GERMAN))
+    with torch.no_grad():
+        found = theirs(**inputs, decoder_input_ids=torch.tensor(target)).logits.numpy()
+    check_close(array(ours({"source": ids, "target": target})), found, 1e-5)
+    expected = Searcher(ours, 1, 0.0, 9, pair.target.bos_id, pair.target.eos_id)(ids)["tokens"][:, 0]
+    made = theirs.generate(**inputs, max_new_tokens=9)
+    expected = [text.replace("\N{DOUBLE QUESTION MARK}", "").split() for text in pair.decode(expected)]
+    assert [text.split() for text in tokenizer.batch_decode(made, skip_special_tokens=True)] == expected

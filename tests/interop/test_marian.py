@@ -153,6 +153,17 @@ def test_the_recipe(folder, tmp_path, capsys):
     main(["translate", run, str(tmp_path / "text"), "--beam-size", "1"])
     translated = capsys.readouterr().out.splitlines()
     assert len(translated) == 1
+    main(["convert", run, str(tmp_path / "out"), "--to", "hugging_face"])
+    assert "Model for hugging_face: " in capsys.readouterr().out
+    first, second = (json.loads((place / "config.json").read_text()) for place in (folder, tmp_path / "out"))
+    assert (second["eos_token_id"], second["pad_token_id"]) == (first["pad_token_id"], 0)
+    for weight, same in zip(from_pretrained(folder).weights, from_pretrained(tmp_path / "out").weights, strict=True):
+        np.testing.assert_array_equal(array(weight), array(same))
+    again = tokenizer_of(tmp_path / "out")
+    np.testing.assert_array_equal(again.target(GERMAN), tokenizer_of(folder).target(GERMAN))
+    assert again.decode(again.target(GERMAN)) == GERMAN
+    with pytest.raises(SystemExit, match="--quantization is for --to ctranslate2. Received: int8 for hugging_face"):
+        main(["convert", run, str(tmp_path / "more"), "--to", "hugging_face", "--quantization", "int8"])
 
     files = {"en": ENGLISH * 4, "de": GERMAN * 4}
     for language, lines in files.items():
@@ -168,3 +179,6 @@ def test_the_recipe(folder, tmp_path, capsys):
     told = capsys.readouterr().out
     assert "44 tensors copied." in told
     assert (tmp_path / "tuned" / "results").is_dir()
+    with pytest.raises(SystemExit, match="Received: EvolvingAttention in"):
+        main(["convert", tuned, str(tmp_path / "more"), "--to", "hugging_face"])
+    assert not (tmp_path / "more").exists()
