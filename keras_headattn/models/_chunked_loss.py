@@ -2,7 +2,6 @@
 
 import contextlib
 import contextvars
-import functools
 from typing import Any
 
 import keras
@@ -60,8 +59,13 @@ class ChunkedLossModel(Model):
         """True inside a step of `fit` or `evaluate` that computes its loss in chunks."""
         return id(self) in _STEPPING.get()
 
-    @functools.wraps(keras.Model.compile)
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
+        """Compiles like `keras.Model`.
+
+        Args:
+            optimizer, **kwargs: as in `keras.Model.compile`, without other metrics with `loss_chunk_size`.
+            loss: with `loss_chunk_size` a `LabelSmoothedCrossentropy`.
+        """
         if self.loss_chunk_size is not None:
             if not isinstance(loss, LabelSmoothedCrossentropy):
                 raise ValueError(

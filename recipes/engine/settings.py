@@ -51,6 +51,7 @@ def optimizer_arguments(of, **defaults):
 CONSTRAINTS = {"min_length": 0, "no_repeat_ngram_size": 0, "repetition_penalty": 1.0}
 BEAM = {"coverage_penalty": 0.0}
 SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
+SEARCH = {**CONSTRAINTS, **BEAM, "num_samples": None, **SAMPLING}
 DECODING = ("beam_size", "alpha", "max_length", "search_arguments")  # settings of the search; may change after training
 
 
@@ -64,7 +65,7 @@ class Search:
     alpha: float = option(0.6, "exponent of the length penalty", changeable=True, at_least=0)
     max_length: int = option(100, "most tokens of a text", at_least=1)
     search_arguments: dict = option(
-        {**CONSTRAINTS, **BEAM, "num_samples": None, **SAMPLING},
+        SEARCH,
         "min_length=5: at least so many tokens; no_repeat_ngram_size=3: no three tokens twice; repetition_penalty=1.2: "
         "earlier tokens are less likely; coverage_penalty=0.2: source tokens left unread cost score; num_samples=4: so "
         "many samples in place of the best, with temperature, top_k, top_p and seed",
@@ -101,8 +102,7 @@ class Search:
     @property
     def decoding_signature(self):
         """The settings of the search that change its results, as the end of a metric's signature."""
-        default = CONSTRAINTS | BEAM | SAMPLING | {"num_samples": None}
-        return "|".join(f"{name}:{value}" for name, value in self.decoding.items() if value != default.get(name, ...))
+        return "|".join(f"{name}:{value}" for name, value in self.decoding.items() if value != SEARCH.get(name, ...))
 
 
 @settings()

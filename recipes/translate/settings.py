@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import NamedSizes, Search, Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.settings import SEARCH, NamedSizes, Search, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
 
@@ -104,7 +104,8 @@ class Model:
 
 
 @settings(
-    max_length=option(100, "most tokens of a translation; training pairs with a longer side are left out", at_least=1)
+    search_arguments={**SEARCH, "min_length": 1},  # beams of a weak model find empty translations best
+    max_length=option(100, "most tokens of a translation; training pairs with a longer side are left out", at_least=1),
 )
 class Decoding(Search):
     """Search for translations, and their scores."""

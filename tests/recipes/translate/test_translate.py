@@ -29,7 +29,7 @@ def test_the_console_is_quiet(quick):
 
 def test_settings_of_decoding_are_in_the_signatures(quick):
     scores = json.loads((quick[0] / "run" / "results" / "test" / "scores.json").read_text())
-    assert scores["BLEU"]["signature"].endswith("|beam_size:2|alpha:0.6|max_length:64")
+    assert scores["BLEU"]["signature"].endswith("|beam_size:2|alpha:0.6|max_length:64|min_length:1")
 
 
 def test_a_run_leaves_scores_and_translations(quick):
