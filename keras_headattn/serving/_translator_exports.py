@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from headattn_io.files import Path
@@ -129,6 +130,10 @@ def export_translator(
     prefix = tf.TensorSpec((None,), tf.string, name="prefix")
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, requests)
+    warmup["constrained"] = [
+        {**request, **_unconstrained(request["text"], np.full(len(request["text"]), "", object))}
+        for request in requests
+    ]
     signatures["constrained"] = constrained, [text, prefix, MIN_LENGTH]
     return save_signatures(signatures, folder, [source_tokenizer, target_tokenizer], run, warmup)
 
@@ -176,10 +181,20 @@ def export_id_translator(
 
     ids, prefix = (tf.TensorSpec((None, None), tf.int32, name=name) for name in ("ids", "prefix"))
     rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
-    warmup = {"serving_default": batches("ids", rows, warmup_batch_sizes)}
+    requests = batches("ids", rows, warmup_batch_sizes)
+    warmup = {"serving_default": requests}
+    warmup["constrained"] = [
+        {**request, **_unconstrained(request["ids"], np.zeros((len(request["ids"]), 1), "int32"))}
+        for request in requests
+    ]
     signatures: dict[str, Any] = {"serving_default": (search, [ids])}
     signatures["constrained"] = constrained, [ids, prefix, MIN_LENGTH]
     return save_signatures(signatures, folder, run=run, warmup=warmup)
+
+
+def _unconstrained(rows, prefix):
+    """Returns the optional inputs of a request that asks for nothing."""
+    return {"prefix": prefix, "min_length": np.zeros(len(rows), "int32")}
 
 
 def checked(searcher, rows, prefix, min_length):

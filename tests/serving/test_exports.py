@@ -43,8 +43,10 @@ TEXT_OPS = {  # tensorflow-text's
 }
 COLUMNS = {"entities": 2, "types": 2, "heads": 1, "relations": 1, "tails": 1}  # of a sample graph
 SHAPES = {  # of the requests that each model is exported with
-    "translator": [(name, {"text": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)],
-    "ids_translator": [("serving_default", {"ids": (size, 16)}) for size in (1, 8)],
+    "translator": [(name, {"text": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)]
+    + [("constrained", {"text": (size,), "prefix": (size,), "min_length": (size,)}) for size in (1, 8)],
+    "ids_translator": [("serving_default", {"ids": (size, 16)}) for size in (1, 8)]
+    + [("constrained", {"ids": (size, 16), "prefix": (size, 1), "min_length": (size,)}) for size in (1, 8)],
     "classifier_words": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "classifier_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "pairs_word_pieces": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
@@ -181,8 +183,9 @@ def test_texts_that_are_cut_say_so(exports):
         "graph_to_text": graph_arrays(graphs),
     }
     for kind in inputs:
-        for signature in tf.saved_model.load(exports[kind].path).signatures.values():
-            found = signature(**{name: tf.constant(value) for name, value in inputs[kind].items()})
+        for name, signature in tf.saved_model.load(exports[kind].path).signatures.items():
+            given = inputs[kind] | ({"prefix": [""], "min_length": [0]} if name == "constrained" else {})
+            found = signature(**{name: tf.constant(value) for name, value in given.items()})
             if kind in ("classifier_pieces", "regressor"):
                 assert "is_cut" not in found
             else:
