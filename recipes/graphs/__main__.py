@@ -24,7 +24,7 @@ import sys
 from recipes.engine.command import Command, portions
 from recipes.engine.exported import saved_model_in
 from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_others
-from recipes.engine.settings import DECODING
+from recipes.engine.search import DECODING
 from recipes.graphs.settings import GraphsConfig
 
 

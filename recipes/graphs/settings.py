@@ -1,7 +1,8 @@
 """The settings of a run that writes the texts of graphs."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Search, Settings, check_encoding, model_arguments, optimizer_arguments
+from recipes.engine.search import Search
+from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
 from recipes.engine.task import named_files
 
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"

@@ -10,7 +10,7 @@ from headattn_io.files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test
-from recipes.engine.settings import DECODING
+from recipes.engine.search import DECODING
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches

@@ -28,7 +28,7 @@ import sys
 from recipes.engine.command import Command, portions, report_cut, sentences_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
-from recipes.engine.settings import DECODING
+from recipes.engine.search import DECODING
 from recipes.translate.settings import TranslateConfig
 
 

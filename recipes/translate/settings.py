@@ -1,7 +1,8 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import SEARCH, NamedSizes, Search, Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.search import SEARCH, Search
+from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
 

@@ -12,7 +12,7 @@ from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete, take_files
-from recipes.engine.settings import DECODING
+from recipes.engine.search import DECODING
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
