@@ -131,20 +131,10 @@ def beam_search(
             gains = [ops.where(is_next, added[..., None], gains[0]), last_gains]
         return index, last, scores, pool, history, written, gains, coverage, cache
 
-    at_start = ops.equal(positions, 0)
-    state = (
-        ops.zeros((), "int32"),
-        ops.full((batch_size, k), start_id, "int32"),
-        # Only one of the equal beams at the start may continue.
-        ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
-        ops.full((batch_size, k), NEVER, "float32"),
-        ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
-        ops.zeros((batch_size, k, max_length + 1), "int32"),
-        # Of tokens of open hypotheses, and of the end of those in the pool.
-        [ops.zeros((batch_size, k, *size), "float32") for size in ((max_length + 1,), ()) if return_token_scores],
-        [ops.repeat(ops.zeros_like(source_mask, "float32")[:, None], k, axis=1)] if covers else [],
-        cache,
-    )
+    sizes = (max_length + 1,), ()  # tokens of open hypotheses, and the end of those in the pool
+    gains = [ops.zeros((batch_size, k, *size), "float32") for size in sizes if return_token_scores]
+    coverage = [ops.repeat(ops.zeros_like(source_mask, "float32")[:, None], k, axis=1)] if covers else []
+    state = (*_first_beams(batch_size, k, start_id, positions, next_slots), gains, coverage, cache)
     for length in search_lengths(max_length) if grow else [max_length]:
         *state, cache = state
         state = (*state, grow(cache, length * (k if reorder is None else 1)) if grow else cache)
@@ -160,6 +150,19 @@ def beam_search(
         gains = [ops.concatenate([ended, found[:, k:]], axis=1)]
     scores = scores / length_penalty(index, alpha)
     return _best(pool, scores + penalty(*coverage) if covers else scores, tokens, *gains)
+
+
+def _first_beams(batch_size, k, start_id, positions, next_slots):
+    """Returns the state that every search begins with: index, last tokens, scores, pool, histories, tokens."""
+    return (
+        ops.zeros((), "int32"),
+        ops.full((batch_size, k), start_id, "int32"),
+        # Only one of the equal beams at the start may continue.
+        ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
+        ops.full((batch_size, k), NEVER, "float32"),
+        ops.tile(ops.where(ops.equal(positions, 0), next_slots, -1.0)[None], (batch_size, 1, 1)),
+        ops.zeros((batch_size, k, positions.shape[0]), "int32"),
+    )
 
 
 def check_coverage(penalty):

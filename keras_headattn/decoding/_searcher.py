@@ -300,7 +300,10 @@ def cross_attention(layers):
     """Returns the mean `(B, m, n)` of cross-attention weights over heads, or pairs of heads, and layers."""
     found = [each["weights"] for path, each in layers.items() if path.endswith("cross_attention") and "weights" in each]
     if not found:
-        raise ValueError("The model must have cross-attention of this library. Received: none")
+        raise ValueError(
+            "The model must have cross-attention of this library, with weights. "
+            f"Received: a model with the attention layers {', '.join(layers) or 'none'}"
+        )
     found = [ops.mean(ops.cast(each, "float32"), axis=tuple(range(1, len(each.shape) - 2))) for each in found]
     return sum(found) / len(found)
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from headattn_io.files import Path, write_atomically
-from keras_headattn.interop._copying import Names
+from keras_headattn.interop._copying import Names, weights_by_name
 from keras_headattn.interop._export_transformer import of_transformer
 from keras_headattn.interop._plain import activation_there, attentions_of, check_plain, refuse, tensors_of
 from keras_headattn.interop._tables import BERT, HEADS, T5, T5_GATED
@@ -117,7 +117,7 @@ def of_encoder(model, encoder, model_type):
     table = BERT.table | HEADS.get((kind, head), {})
     if (kind, head) == ("bert", "EncoderClassifier"):
         table = table | {"hidden": "pooler.dense"}
-    tensors = tensors_of(model, Names(table))
+    tensors = tensors_of(weights_by_name(model), Names(table))
     segments = "embeddings.token_type_embeddings.weight"
     tensors.setdefault(segments, np.zeros((1, encoder.embedding_dim), "float32"))
     first = encoder.pad_id + 1 if kind == "roberta" else 0
@@ -165,7 +165,7 @@ def _of_t5(model):
     first = attentions[0]
     if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in attentions):
         refuse("the same heads in all layers", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
-    tensors = tensors_of(model, T5_GATED if model.gated else T5)
+    tensors = tensors_of(weights_by_name(model), T5_GATED if model.gated else T5)
     activation = activation_there(model.activation)
     if model.gated and activation not in ("gelu_new", "silu") or not model.gated and activation not in ("relu", "silu"):
         refuse("feed-forward layers of relu, silu, gated gelu_tanh and gated silu", f"activation={model.activation!r}")

@@ -6,7 +6,6 @@ import re
 import numpy as np
 from keras import layers
 
-from keras_headattn.interop._copying import store
 from keras_headattn.interop._plain import (
     activation_there,
     check_plain,
@@ -15,6 +14,7 @@ from keras_headattn.interop._plain import (
     position_tables,
     refuse,
     start_id,
+    tensors_of,
     tokens_of,
 )
 from keras_headattn.interop._tables import MARIAN, exchange_padding
@@ -170,13 +170,7 @@ def _scale(weights, model):
 
 def _tensors(model, weights, kind, swapped):
     """Returns the tensors by Hugging Face's names; `swapped` is the id of padding that changes places with id 0."""
-    weights, separate = dict(weights), model.target_vocabulary_size is not None
-    tensors = {}
-    for name, weight in weights.items():
-        theirs = MARIAN.find(name)
-        if theirs is None:
-            refuse("no weight of this name", name)
-        tensors[theirs] = store(name, weight, MARIAN.kernels)
+    tensors, separate = tensors_of(weights, MARIAN), model.target_vocabulary_size is not None
     for name in [name for name in tensors if re.search(r"(_proj|fc[12])\.weight$", name)]:
         tensors.setdefault(name.removesuffix("weight") + "bias", np.zeros(len(tensors[name]), "float32"))
     if kind != "m2m_100":

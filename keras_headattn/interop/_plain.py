@@ -54,10 +54,10 @@ def activation_there(activation):
     return names[name]
 
 
-def tensors_of(model, names):
-    """Returns the weights by the format's names and in its layout."""
+def tensors_of(weights, names):
+    """Returns weights by the format's names and in its layout."""
     result = {}
-    for name, weight in weights_by_name(model).items():
+    for name, weight in weights.items():
         theirs = names.find(name)
         if theirs is None:
             refuse("no weight of this name", name)

@@ -201,8 +201,8 @@ class Signature:
     def submit(self, arrays, max_rows):
         """Queues a request and returns a future of its outputs by name."""
         rows = _rows(arrays)
+        arrays = self.defaults | arrays
         if self.takes_rows:  # a row may stand for all
-            arrays = self.defaults | arrays
             arrays |= {name: _repeated(arrays[name], rows) for name in self.defaults}
         most = max_rows if self.batches or not self.takes_rows else self.max_batch
         if rows > most:

@@ -130,10 +130,7 @@ def export_translator(
     prefix = tf.TensorSpec((None,), tf.string, name="prefix")
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, requests)
-    warmup["constrained"] = [
-        {**request, **_unconstrained(request["text"], np.full(len(request["text"]), "", object))}
-        for request in requests
-    ]
+    warmup["constrained"] = [_unconstrained(request, np.array("", object)) for request in requests]
     signatures["constrained"] = constrained, [text, prefix, MIN_LENGTH]
     return save_signatures(signatures, folder, [source_tokenizer, target_tokenizer], run, warmup)
 
@@ -182,19 +179,18 @@ def export_id_translator(
     ids, prefix = (tf.TensorSpec((None, None), tf.int32, name=name) for name in ("ids", "prefix"))
     rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
     requests = batches("ids", rows, warmup_batch_sizes)
-    warmup = {"serving_default": requests}
-    warmup["constrained"] = [
-        {**request, **_unconstrained(request["ids"], np.zeros((len(request["ids"]), 1), "int32"))}
-        for request in requests
-    ]
+    unconstrained = [_unconstrained(request, np.zeros(1, "int32")) for request in requests]
+    warmup = {"serving_default": requests, "constrained": unconstrained}
     signatures: dict[str, Any] = {"serving_default": (search, [ids])}
     signatures["constrained"] = constrained, [ids, prefix, MIN_LENGTH]
     return save_signatures(signatures, folder, run=run, warmup=warmup)
 
 
-def _unconstrained(rows, prefix):
-    """Returns the optional inputs of a request that asks for nothing."""
-    return {"prefix": prefix, "min_length": np.zeros(len(rows), "int32")}
+def _unconstrained(request, prefix):
+    """Returns a request with optional inputs that ask for nothing; `prefix` is that of a row."""
+    rows = {"prefix": prefix, "min_length": np.zeros((), "int32")}
+    (given,) = request.values()
+    return request | {name: np.broadcast_to(row, (len(given), *row.shape)) for name, row in rows.items()}
 
 
 def checked(searcher, rows, prefix, min_length):
