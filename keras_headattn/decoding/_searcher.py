@@ -15,6 +15,7 @@ from keras_headattn.decoding._beam_search import beam_search, check_coverage
 from keras_headattn.decoding._constraints import Constraints, restrict, with_rows_repeated
 from keras_headattn.decoding._row_search import check_sampling, greedy_search, sample_search
 from keras_headattn.decoding._search import check_search, search_lengths
+from keras_headattn.decoding._shortlist import narrow
 from keras_headattn.layers import capture_intermediates
 
 
@@ -50,6 +51,8 @@ class Searcher(Model):
         prefix: token ids `(B, P)`, zeros after the last one, that the translations of each source begin with, see
             `Constraints`. Default `None`.
         min_length: int tensor, scalar or `(B,)`, in place of the argument above. Default `None`.
+        shortlist: different token ids `(S,)`, padded with zeros, among which to search, see `Shortlist`; those of
+            `prefix` must be among them. The end is always allowed. Default `None`: all tokens.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
@@ -160,8 +163,9 @@ class Searcher(Model):
         kernels: dict[str, Any] | None = None,
         prefix: Tensor | None = None,
         min_length: Tensor | None = None,
+        shortlist: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        return self.search(inputs, kernels, None, prefix, min_length)
+        return self.search(inputs, kernels, None, prefix, min_length, shortlist)
 
     def search(
         self,
@@ -170,11 +174,12 @@ class Searcher(Model):
         weights: Sequence[tuple[keras.Variable, Tensor]] | None = None,
         prefix: Tensor | None = None,
         min_length: Tensor | None = None,
+        shortlist: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Searches with other tensors in place of the model's weights.
 
         Args:
-            inputs, kernels, prefix, min_length: as in a call.
+            inputs, kernels, prefix, min_length, shortlist: as in a call.
             weights: list of `(variable, tensor)` for all variables that the search reads. Default `None`: the model's.
 
         Returns:
@@ -199,7 +204,25 @@ class Searcher(Model):
         if weights is None and keras.backend.backend() == "tensorflow":
             weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
-            return self._search(step, inputs, kwargs, self._constrained(prefix, min_length))
+            constraints = self._constrained(prefix, min_length)
+            if shortlist is None:
+                return self._search(step, inputs, kwargs, constraints)
+            if not isinstance(kernels, dict) or "output" not in kernels:
+                raise ValueError("`shortlist` needs a model with a tied output layer, not quantised. Received: another")
+            ids, added, kwargs["kernels"] = narrow(
+                model, kernels, shortlist, self.start_id, self.end_id, constraints.suppress
+            )
+            constraints = dataclasses.replace(constraints, suppress=())
+            if constraints.prefix is not None:
+                places = ops.argmax(ops.cast(ops.equal(constraints.prefix[..., None], ids), "int32"), axis=-1)
+                constraints = dataclasses.replace(constraints, prefix=places)
+
+            def step_among(tokens, *args):
+                logits, *found = step(ops.take(ids, tokens), *args)
+                return logits + added, *found
+
+            found = self._search(step_among, inputs, kwargs, constraints, start_id=2, end_id=1)
+            return {**found, "tokens": ops.take(ids, found["tokens"])}
 
     def _constrained(self, prefix, min_length):
         """Returns the constraints with those of a call."""
@@ -212,12 +235,13 @@ class Searcher(Model):
         given = {name: ops.cast(value, "int32") for name, value in given.items() if value is not None}
         return dataclasses.replace(self.constraints, **given)
 
-    def _search(self, step, inputs, kwargs, constraints):
+    def _search(self, step, inputs, kwargs, constraints, start_id=None, end_id=None):
         model, k = self.model, self.num_samples or self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
         batch_size = ops.shape(keras.tree.flatten(inputs)[0])[0]
-        args = (batch_size, self.max_length, self.start_id, self.end_id)
+        start_id, end_id = (self.start_id, self.end_id) if start_id is None else (start_id, end_id)
+        args = (batch_size, self.max_length, start_id, end_id)
         options = dict(
             alpha=self.alpha, grow=grow, constraints=constraints, return_token_scores=self.return_token_scores
         )

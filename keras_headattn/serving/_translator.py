@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.data import pad_ids, source_batches, source_lengths
-from keras_headattn.decoding import Searcher
+from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.decoding._searcher import cross_attention
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._buckets import bucket_lengths
@@ -61,6 +61,8 @@ class Translator:
             all samples.
         replace_unknown: bool, True to replace each unknown piece by the source piece with the most cross-attention,
             averaged over heads and layers. Default False: it is written as `⁇`.
+        shortlist: `decoding.Shortlist`, to search among few tokens for each batch, with fewer logits. Default `None`:
+            all.
         **search_arguments: other arguments of `decoding.Searcher`, such as `min_length` or `num_samples`.
 
     Call arguments:
@@ -112,6 +114,7 @@ class Translator:
         start_id: int | None = None,
         num_hypotheses: int | None = None,
         replace_unknown: bool = False,
+        shortlist: Shortlist | None = None,
         **search_arguments: Any,
     ):
         self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
@@ -130,6 +133,7 @@ class Translator:
                 f"`num_hypotheses` must be at most {samples or beam_size}, the number searched for. "
                 f"Received: num_hypotheses={num_hypotheses}"
             )
+        self.shortlist = check_shortlist(shortlist, source_tokenizer, target_tokenizer)
         self.replace_unknown = check_boolean("replace_unknown", replace_unknown)
         pieces = target_tokenizer.vocabulary_size
         if samples is None and 2 * beam_size > pieces:
@@ -159,7 +163,8 @@ class Translator:
         kernels = self.searcher.decoding_kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
             own = None if prefix is None else pad_ids(prefix[indices], len(batch), prefix.shape[1])
-            result = self._search_of(batch.shape, kernels, own)(tf.constant(batch), kernels, own)
+            among = None if self.shortlist is None else self.shortlist.ids(batch, () if own is None else own)
+            result = self._search_of(batch.shape, kernels, own, among)(tf.constant(batch), kernels, own, None, among)
             rows = [sentences[places[index]] for index in indices]
             for index, found in zip(indices, self._translations(result, rows, batch), strict=True):
                 first, *others = (dataclasses.replace(each, is_cut=is_cut[index]) for each in found)
@@ -276,14 +281,27 @@ class Translator:
                 scored[index] = Translation(targets[index], float(score), is_cut[index], by_token)
         return scored
 
-    def _search_of(self, shape, kernels, prefix):
+    def _search_of(self, shape, kernels, prefix, among):
         """Returns the search for a shape of batch; calling the function instead would warn of retracing."""
-        own = None if prefix is None else tf.TensorSpec(prefix.shape, tf.int32)
-        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels, own)
+        own, among = (None if each is None else tf.TensorSpec(each.shape, tf.int32) for each in (prefix, among))
+        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels, own, None, among)
 
     def _cut(self, row):
         source, last = self.text.source, self.max_source_length - 1
         return np.append(row[:last], source.eos_id if source.add_eos else row[last])
+
+
+def check_shortlist(shortlist, source, target):
+    """Returns a `Shortlist`, or `None`; one of other vocabularies is a ValueError."""
+    if shortlist is None:
+        return None
+    rows, last = len(shortlist.table), int(max(np.max(shortlist.table, initial=0), *shortlist.always, 0))
+    if rows != source.vocabulary_size or last >= target.vocabulary_size:
+        raise ValueError(
+            f"`shortlist` must be of the vocabularies, of {source.vocabulary_size} and {target.vocabulary_size} "
+            f"tokens. Received: a table of {rows} source tokens, with target ids up to {last}"
+        )
+    return shortlist
 
 
 def source_buckets(model, max_length, max_source_length=None):

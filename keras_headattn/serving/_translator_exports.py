@@ -1,5 +1,6 @@
 """SavedModels that translate text or ids."""
 
+import contextlib
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +10,11 @@ import tensorflow as tf
 
 from headattn_io.files import Path
 from keras_headattn._private import in_sequence
-from keras_headattn.decoding import Searcher
+from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.serving._attention_signature import piece_names, translation_attention
 from keras_headattn.serving._buckets import after, cut_ids, is_longer, pad_to_bucket
 from keras_headattn.serving._stored_weights import StoredWeights
-from keras_headattn.serving._translator import source_buckets
+from keras_headattn.serving._translator import check_shortlist, source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer
@@ -33,6 +34,7 @@ def export_translator(
     attention: bool = False,
     weights: str = "float32",
     cpu_only: bool = False,
+    shortlist: Shortlist | None = None,
 ) -> pathlib.Path:
     """Writes a SavedModel that translates text, vocabularies included, and returns the `Path` of the new version.
 
@@ -67,6 +69,7 @@ def export_translator(
             get slightly slower, not faster. Default `"float32"`.
         cpu_only: bool, True if servers have no GPU: the search runs in one thread, which takes two thirds of the time,
             and not on GPUs. Default False.
+        shortlist: as in `Translator`.
 
     Raises:
         ValueError: if the end symbols of searcher and tokenizer differ, `max_source_length` is below 2, `run` is
@@ -86,6 +89,7 @@ def export_translator(
             f"Received: searcher.end_id={searcher.end_id}"
         )
     lengths = source_buckets(searcher.model, searcher.max_length, max_source_length)
+    check_shortlist(shortlist, source_tokenizer, target_tokenizer)
 
     def encode(text):
         ids, cut = source_tokenizer(text), {}
@@ -118,10 +122,10 @@ def export_translator(
         return n_best(ids, **checked(searcher, tf.shape(text), starts, min_length)) | cut
 
     kept = StoredWeights(searcher, weights)
-    search = stored_search(searcher, kept, cpu_only=cpu_only)
+    search = stored_search(searcher, kept, cpu_only=cpu_only, shortlist=shortlist)
     functions = {"serving_default": lambda ids: best(ids, search), "n_best": n_best}
     if xla_signature:
-        compiled_search = stored_search(searcher, kept, jit_compile=True)
+        compiled_search = stored_search(searcher, kept, jit_compile=True, shortlist=shortlist)
         functions["xla"] = lambda ids: best(ids, compiled_search)
     if attention:
         functions["attention"] = translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer)
@@ -203,7 +207,17 @@ def checked(searcher, rows, prefix, min_length):
     return {"prefix": prefix[:, :longest], "min_length": tf.broadcast_to(min_length, rows)}
 
 
-def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
+def shortlisted(shortlist, sources, prefix=None):
+    """Returns what `Shortlist.ids` does, in the graph."""
+    table, always = tf.constant(shortlist.table, tf.int32), tf.constant(list(shortlist.always), tf.int32)
+    rows = tf.gather(table, tf.boolean_mask(sources, sources != 0))
+    also = [] if prefix is None else [tf.reshape(prefix, [-1])]
+    found, _ = tf.unique(tf.concat([always, *also, tf.reshape(tf.transpose(rows), [-1])], axis=0))
+    found = tf.boolean_mask(found, found != 0)[: shortlist.size]
+    return tf.ensure_shape(tf.pad(found, [[0, shortlist.size - tf.shape(found)[0]]]), [shortlist.size])
+
+
+def stored_search(searcher, kept, jit_compile=False, cpu_only=False, shortlist=None):
     """Returns the search with `StoredWeights` as a function of ids `(B, n)`, in one thread if `cpu_only`."""
     search = tf.function(
         lambda ids, **constraints: searcher.search(ids, *kept.read(), **constraints),
@@ -211,11 +225,11 @@ def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
         jit_compile=jit_compile,
         experimental_attributes={"_noinline": True} if cpu_only else None,  # inlined, it would run in several threads
     )
-    if not cpu_only:
-        return search
 
     def call(ids, **constraints):
-        with in_sequence():
+        if shortlist is not None:
+            constraints["shortlist"] = shortlisted(shortlist, ids, constraints.get("prefix"))
+        with in_sequence() if cpu_only else contextlib.nullcontext():
             return search(ids, **constraints)
 
     return call

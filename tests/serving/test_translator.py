@@ -4,6 +4,7 @@ import sentencepiece
 import tensorflow as tf
 
 from keras_headattn.data import pad_ids
+from keras_headattn.decoding import Shortlist
 from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import T5, Transformer
 from keras_headattn.positions import LearnedPositions
@@ -160,6 +161,22 @@ def test_unknown_pieces_are_copied_from_the_source(tokenizer, monkeypatch):
         monkeypatch.setattr(translate, "_search_of", lambda *args, result=result: lambda *args: result)
         monkeypatch.setattr("keras_headattn.serving._translator.cross_attention", attention)
         assert translate([sentence])[0].text.split() == text.split()
+
+
+def test_shortlists(tokenizer):
+    table = np.random.default_rng(0).integers(4, 40, (40, 3)).astype("int32")
+    shortlist = Shortlist(table, always=[4, 5, 6], size=12)
+    translate = Translator(make_model(), tokenizer, tokenizer, shortlist=shortlist, **OPTIONS)
+    for sentence in ENGLISH:
+        ids = tokenizer.encode([sentence])
+        among = shortlist.ids(np.array(ids))
+        others = [token for token in range(40) if token not in (0, 3, 2, *among)]
+        plain = Translator(make_model(), tokenizer, tokenizer, suppress=others, **OPTIONS)
+        (found,), (expected,) = translate([sentence]), plain([sentence])
+        assert found.text == expected.text and found.score == pytest.approx(expected.score, rel=1e-4)
+    assert translate(ENGLISH[:1], prefixes=["kein"])[0].text.startswith("kein")
+    with pytest.raises(ValueError, match="must be of the vocabularies, of 40 and 40 tokens. Received: a table of 39"):
+        Translator(make_model(), tokenizer, tokenizer, shortlist=Shortlist(table[:39], size=12), **OPTIONS)
 
 
 def test_scores_of_tokens(tokenizer):

@@ -12,11 +12,12 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_headattn.data import pad_ids
-from keras_headattn.decoding import Searcher
+from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
 from keras_headattn.models import Transformer
 from keras_headattn.positions import LearnedPositions
 from keras_headattn.serving import export_id_translator, export_translator
+from keras_headattn.serving._translator_exports import shortlisted
 from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
@@ -190,6 +191,28 @@ def test_signatures_have_the_documented_shapes(exported):
         "ids": (tf.int32, [None, 3, 8]),
         "scores": (tf.float32, [None, 3]),
     }
+
+
+def test_shortlists(exported, tokenizers, tmp_path):
+    (searcher, _, _), (source, target) = exported, tokenizers
+    table = np.random.default_rng(1).integers(4, 32, (32, 3)).astype("int32")
+    shortlist = Shortlist(table, always=[4, 5, 6, 7], size=14)
+    path = export_translator(searcher, source, target, tmp_path, shortlist=shortlist, warmup_batch_sizes=())
+    signatures = tf.saved_model.load(path).signatures
+    ids = source(ENGLISH).numpy()
+    prefix = np.array([[8, 9], [0, 0], [20, 0]], "int32")
+    for also in ((), prefix):
+        made = shortlisted(shortlist, tf.constant(ids), prefix if len(also) else None)
+        np.testing.assert_array_equal(made, shortlist.ids(ids, also))
+    expected = searcher(ids, shortlist=shortlist.ids(ids))
+    found = signatures["n_best"](text=tf.constant(ENGLISH))
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-4)
+    assert not np.allclose(found["scores"], searcher(ids)["scores"])
+    asked = dict(text=tf.constant(ENGLISH), prefix=tf.constant(["Katze"]), min_length=tf.constant([0]))
+    texts = signatures["constrained"](**asked)["translations"].numpy()
+    assert all(text.decode().startswith("Katze") for text in texts[:, 0])
+    empty = signatures["serving_default"](text=tf.constant([], tf.string))
+    assert empty["translations"].shape == (0,)
 
 
 def test_an_empty_batch_of_text(exported):

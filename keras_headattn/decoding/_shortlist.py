@@ -1,0 +1,147 @@
+"""Search among the few tokens that may translate a source."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+
+from keras_headattn._validation import check_positive
+from keras_headattn.decoding._constraints import NEVER
+
+SPECIAL = 3  # padding, end and start are the first tokens of a search
+
+
+@dataclasses.dataclass(frozen=True)
+class Shortlist:
+    """Target tokens that may translate each source token, for searches among them alone.
+
+    The output layer then computes few logits. Tokens outside cannot be produced, and log probabilities are of the
+    tokens inside.
+
+    Source: Jean et al. 2015, "On using very large target vocabulary for neural machine translation", section 3.2.
+
+    Args:
+        table: int32 `(source vocabulary, m)`, the likeliest target ids of each source id first, zeros after the last.
+        always: ids that are in every list, such as those of frequent words.
+        size: int S, number of ids in a list. If there are more, the likeliest of each source token stay.
+
+    Raises:
+        ValueError: if an argument is invalid.
+
+    >>> shortlist = Shortlist(np.array([[0, 0], [5, 6], [7, 0]]), always=[9], size=4)
+    >>> shortlist.ids(np.array([[1, 2, 0]])).tolist()
+    [9, 5, 7, 6]
+    """
+
+    table: np.ndarray
+    always: Sequence[int] = ()
+    size: int = 1000
+
+    def __post_init__(self):
+        table = np.asarray(self.table)
+        if table.ndim != 2 or table.dtype.kind != "i" or table.size and table.min() < 0:
+            raise ValueError(
+                "`table` must be ids of the shape (source vocabulary, m). "
+                f"Received: {table.dtype} of shape {table.shape}"
+            )
+        check_positive("size", self.size)
+        if len(self.always) > self.size:
+            raise ValueError(f"`always` must have at most {self.size} ids, the size. Received: {len(self.always)} ids")
+
+    def ids(self, sources: np.ndarray, also: Any = ()) -> np.ndarray:
+        """Returns the ids for a batch, int32 `(size,)`, zeros after the last.
+
+        Args:
+            sources: token ids `(B, n)`, 0 = padding.
+            also: array of other ids for the list, such as prefixes.
+        """
+        sources = np.ravel(sources)
+        found = np.asarray(self.table)[sources[sources != 0]].T  # the likeliest of all, then the next
+        found = np.concatenate([np.ravel(np.asarray(each, "int64")) for each in (self.always, also, found)])
+        found = found[np.sort(np.unique(found, return_index=True)[1])]
+        found = found[found != 0][: self.size]
+        return np.pad(found, (0, self.size - len(found))).astype("int32")
+
+    @classmethod
+    def learn(
+        cls,
+        sources: Sequence[np.ndarray],
+        targets: Sequence[np.ndarray],
+        source_size: int,
+        candidates: int = 50,
+        frequent: int = 100,
+        size: int = 1000,
+        iterations: int = 5,
+    ) -> Self:
+        """Learns which tokens translate which from pairs of sentences, by IBM's first model.
+
+        Memory is about 40 bytes for each pair of a source and a target token in a sentence.
+
+        Source: Brown et al. 1993, "The mathematics of statistical machine translation: parameter estimation", model 1.
+
+        Args:
+            sources, targets: lists of token ids, int arrays, without padding.
+            source_size: int, size of the source vocabulary.
+            candidates: int, target ids for each source id. Default 50.
+            frequent: int, how many of the most frequent target ids are always in the list. Default 100.
+            size: see the class. Default 1000.
+            iterations: int, of expectation maximisation. Default 5.
+
+        Raises:
+            ValueError: if there are no pairs, or not as many sources as targets.
+        """
+        if len(sources) != len(targets) or not len(sources):
+            raise ValueError(
+                "`sources` and `targets` must be lists of the same length, at least 1. "
+                f"Received: {len(sources)} and {len(targets)}"
+            )
+        counts = np.bincount(np.concatenate(targets))
+        pairs, weights = _translations(sources, targets, len(counts), iterations)
+        # Of each source token the likeliest target tokens, first.
+        source, target = np.divmod(pairs, len(counts))
+        order = np.lexsort((-weights, source))
+        source, target = source[order], target[order]
+        rank = np.arange(len(source)) - np.searchsorted(source, source)
+        kept = rank < candidates
+        table = np.zeros((source_size, candidates), "int32")
+        table[source[kept], rank[kept]] = target[kept]
+        often = np.argsort(-counts, kind="stable")[:frequent]
+        return cls(table, [int(token) for token in often if counts[token] and token], size)
+
+
+def _translations(sources, targets, size, iterations):
+    """Returns pairs of tokens, `source * size + target`, and the probability of the target given the source."""
+    codes = [
+        np.add.outer(np.asarray(t, "int64"), np.asarray(s, "int64") * size)
+        for s, t in zip(sources, targets, strict=True)
+    ]
+    lengths = np.concatenate([np.full(len(code), code.shape[1]) for code in codes])  # of each target token's row
+    starts = np.cumsum(lengths) - lengths
+    pairs, places = np.unique(np.concatenate([code.reshape(-1) for code in codes]), return_inverse=True)
+    source, weights = pairs // size, np.ones(len(pairs))
+    for _ in range(iterations):
+        share = weights[places]
+        share = share / np.repeat(np.add.reduceat(share, starts), lengths)
+        weights = np.bincount(places, share, len(pairs))
+        weights = weights / np.bincount(source, weights)[source]
+    return pairs, weights
+
+
+def narrow(model: Any, kernels: Any, shortlist: Any, start_id: int, end_id: int, suppress: Sequence[int]) -> Any:
+    """Returns ids of the tokens of a search, what is added to their logits, and the model's kernels for them.
+
+    Padding, end and start come first: their places are 0, 1 and 2.
+    """
+    shortlist = ops.cast(shortlist, "int32")
+    ids = ops.concatenate([ops.convert_to_tensor([0, end_id, start_id], "int32"), shortlist], axis=0)
+    forbidden = ops.any(ops.equal(shortlist[:, None], ops.convert_to_tensor([0, end_id, start_id], "int32")), axis=1)
+    first = [False, False, start_id in (0, end_id)]
+    forbidden = ops.concatenate([ops.convert_to_tensor(first, "bool"), forbidden], axis=0)
+    if suppress:
+        unwanted = ops.equal(ids[:, None], ops.convert_to_tensor(list(suppress), "int32"))
+        forbidden = ops.logical_or(forbidden, ops.any(unwanted, axis=1))
+    kernel, bias = model.output_weights()
+    output = {"kernel": ops.take(kernel, ids, axis=1)} | ({} if bias is None else {"bias": ops.take(bias, ids)})
+    return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}

@@ -1,0 +1,90 @@
+"""Search among few tokens: as if all others were suppressed; and lists learnt from pairs of sentences."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.decoding import Searcher, Shortlist
+from tests.decoding.test_searcher import END, START, STEPS, sources, translator, usual
+from tests.models.small import TARGET_VOCABULARY, array
+
+LIST = np.array([8, 5, 7, 9, 6, 4, 0, 0], "int32")
+OTHERS = [token for token in range(TARGET_VOCABULARY) if token not in (0, END, START, *LIST)]
+OPTIONS = {
+    "greedy": dict(beam_size=1),
+    "beam": dict(beam_size=3),
+    "constrained": dict(
+        beam_size=3, min_length=2, no_repeat_ngram_size=2, repetition_penalty=1.3, coverage_penalty=0.2
+    ),
+    "suppressed": dict(beam_size=2, suppress=[0, 7]),
+    "samples": dict(num_samples=3, temperature=1.5, top_k=4, suppress=[0, START]),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_as_if_others_were_suppressed(name, bias):
+    model = translator(output_bias=True) if bias else usual()
+    if bias:
+        model.tied_bias.assign(np.linspace(-1, 1, TARGET_VOCABULARY))
+    options = OPTIONS[name]
+    common = dict(max_length=STEPS, start_id=START, end_id=END, return_token_scores=True)
+    searcher = Searcher(model, **common, **options)
+    found = tf.function(searcher, autograph=False)(sources(), shortlist=tf.constant(LIST))
+    suppressed = options | {"suppress": [*options.get("suppress", ()), *OTHERS]}
+    expected = Searcher(model, **common, **suppressed)(sources())
+    if name == "samples":  # drawn from another order of tokens
+        assert set(array(found["tokens"]).ravel()) <= {0, END, *LIST}
+        return
+    np.testing.assert_array_equal(found["tokens"], expected["tokens"])
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-4)
+    np.testing.assert_allclose(found["token_scores"], expected["token_scores"], rtol=1e-4, atol=1e-5)
+
+
+def test_prefixes():
+    prefix = np.array([[7, 9], [8, 0], [0, 0]])
+    common = dict(max_length=STEPS, start_id=START, end_id=END)
+    found = Searcher(usual(), **common)(sources(), prefix=prefix, shortlist=LIST)
+    expected = Searcher(usual(), suppress=OTHERS, **common)(sources(), prefix=prefix)
+    np.testing.assert_array_equal(found["tokens"], expected["tokens"])
+
+
+def test_ids_of_a_batch():
+    shortlist = Shortlist(np.array([[0, 0, 0], [5, 6, 0], [7, 5, 8], [3, 0, 0]]), always=[2, 9], size=5)
+    assert shortlist.ids(np.array([[1, 0]])).tolist() == [2, 9, 5, 6, 0]
+    assert shortlist.ids(np.array([[1, 2], [1, 0]])).tolist() == [2, 9, 5, 7, 6]
+    assert shortlist.ids(np.array([[3, 3]])).dtype == "int32"
+    assert shortlist.ids(np.array([[1, 0]]), also=[[6, 0], [8, 2]]).tolist() == [2, 9, 6, 8, 5]
+
+
+def test_what_translates_what_is_learnt():
+    """Words of a toy language, number + 10, in another order, with words that are everywhere."""
+    random = np.random.default_rng(0)
+    pairs = [random.choice(np.arange(4, 20), 5, replace=False) for _ in range(300)]
+    targets = [np.concatenate([random.permutation(words) + 20, [3]]) for words in pairs]
+    sources = [np.append(words, 3) for words in pairs]
+    shortlist = Shortlist.learn(sources, targets, source_size=21, candidates=2, frequent=1, size=8)
+    assert shortlist.table.shape == (21, 2) and shortlist.always == [3]
+    assert shortlist.table[4:20, 0].tolist() == list(range(24, 40))
+    assert shortlist.table[3, 0] == 3 and not shortlist.table[20].any()
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (dict(table=np.zeros(3, "int32")), "`table` must be ids of the shape .source voc.* Received: int32 of shape"),
+    (dict(table=np.array([[-1]])), "`table` must be ids"),
+    (dict(table=np.array([[1]]), size=0), "`size` must be a positive integer"),
+    (dict(table=np.array([[1]]), size=1, always=[1, 2]), "`always` must have at most 1 ids"),
+])  # fmt: skip
+def test_wrong_shortlists(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Shortlist(**arguments)
+
+
+def test_nothing_to_learn_from():
+    with pytest.raises(ValueError, match="at least 1. Received: 0 and 0"):
+        Shortlist.learn([], [], 10)
+
+
+def test_models_without_a_tied_output():
+    with pytest.raises(ValueError, match="`shortlist` needs a model with a tied output layer"):
+        Searcher(translator(tie_output=False), max_length=STEPS)(sources(), shortlist=LIST)
