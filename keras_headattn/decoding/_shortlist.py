@@ -77,7 +77,8 @@ class Shortlist:
     ) -> Self:
         """Learns which tokens translate which from pairs of sentences, by IBM's first model.
 
-        Memory is about 40 bytes for each pair of a source and a target token in a sentence.
+        Memory is 16 bytes for each different pair of a source and a target token of one sentence, time grows with the
+        number of all such pairs.
 
         Source: Brown et al. 1993, "The mathematics of statistical machine translation: parameter estimation", model 1.
 
@@ -111,22 +112,34 @@ class Shortlist:
         return cls(table, [int(token) for token in often if counts[token] and token], size)
 
 
-def _translations(sources, targets, size, iterations):
+def _translations(sources, targets, size, iterations, portion=2000):
     """Returns pairs of tokens, `source * size + target`, and the probability of the target given the source."""
-    codes = [
-        np.add.outer(np.asarray(t, "int64"), np.asarray(s, "int64") * size)
-        for s, t in zip(sources, targets, strict=True)
-    ]
-    lengths = np.concatenate([np.full(len(code), code.shape[1]) for code in codes])  # of each target token's row
-    starts = np.cumsum(lengths) - lengths
-    pairs, places = np.unique(np.concatenate([code.reshape(-1) for code in codes]), return_inverse=True)
+    starts = range(0, len(sources), portion)
+    pairs = np.zeros(0, "int64")
+    for start in starts:
+        codes, _ = _codes(sources[start : start + portion], targets[start : start + portion], size)
+        pairs = np.union1d(pairs, codes)
     source, weights = pairs // size, np.ones(len(pairs))
     for _ in range(iterations):
-        share = weights[places]
-        share = share / np.repeat(np.add.reduceat(share, starts), lengths)
-        weights = np.bincount(places, share, len(pairs))
-        weights = weights / np.bincount(source, weights)[source]
+        counts = np.zeros(len(pairs))
+        for start in starts:
+            codes, lengths = _codes(sources[start : start + portion], targets[start : start + portion], size)
+            places = np.searchsorted(pairs, codes)
+            share = weights[places]
+            total = np.add.reduceat(share, np.cumsum(lengths) - lengths)
+            np.add.at(counts, places, share / np.repeat(total, lengths))
+        weights = counts / np.bincount(source, counts)[source]
     return pairs, weights
+
+
+def _codes(sources, targets, size):
+    """Returns the codes of all pairs of sentences, by target token, and how many each target token has."""
+    codes, lengths = [], []
+    for source, target in zip(sources, targets, strict=True):
+        if len(source) and len(target):
+            codes.append(np.add.outer(np.asarray(target, "int64"), np.asarray(source, "int64") * size).reshape(-1))
+            lengths.append(np.full(len(target), len(source)))
+    return (np.concatenate(codes), np.concatenate(lengths)) if codes else (np.zeros(0, "int64"), np.zeros(0, "int64"))
 
 
 def narrow(model: Any, kernels: Any, shortlist: Any, start_id: int, end_id: int, suppress: Sequence[int]) -> Any:
