@@ -1,12 +1,16 @@
 """Search among the few tokens that may translate a source."""
 
 import dataclasses
+import io
+import pathlib
+import zipfile
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from keras import ops
 
+from headattn_io.files import Path, write_atomically
 from keras_headattn._validation import check_positive
 from keras_headattn.decoding._constraints import NEVER
 
@@ -63,6 +67,34 @@ class Shortlist:
         found = found[np.sort(np.unique(found, return_index=True)[1])]
         found = found[found != 0][: self.size]
         return np.pad(found, (0, self.size - len(found))).astype("int32")
+
+    def save(self, path: Path) -> None:
+        """Writes the list to a file of NumPy.
+
+        Args:
+            path: str or path, ending in `.npz`.
+        """
+        file = io.BytesIO()
+        np.savez_compressed(file, table=self.table, always=np.asarray(self.always, "int32"), size=self.size)
+        write_atomically(pathlib.Path(path), file.getvalue())
+
+    @classmethod
+    def load(cls, path: Path, size: int | None = None) -> Self:
+        """Reads what `save` wrote.
+
+        Args:
+            path: str or path.
+            size: int, another number of ids in a list. Default `None`: as saved.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+            ValueError: if it is no shortlist.
+        """
+        try:
+            with np.load(path) as found:
+                return cls(found["table"], found["always"].tolist(), int(found["size"]) if size is None else size)
+        except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+            raise ValueError(f"The file must be a shortlist ({error}). Received: {path}") from error
 
     @classmethod
     def learn(

@@ -28,9 +28,7 @@ import sys
 from recipes.engine.command import Command, portions, report_cut, sentences_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
-from recipes.engine.search import DECODING
-from recipes.translate.settings import TranslateConfig
-
+from recipes.translate.settings import DECODING, TranslateConfig
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, config.embeddings)
@@ -99,6 +97,11 @@ def _translate(options):
     report_cut(cut, done, translator.max_source_length)
 
 
+def check_pair(files):
+    if len(files) > 2:
+        raise ValueError(f"Give a source and a target, or a file of pairs. Received: {' '.join(files)}")
+
+
 def _add_score(parser):
     RECIPE.add_run(parser, ("columns",))
     parser.add_argument("files", nargs="+", metavar="FILE", help="source and target, or a file of pairs")
@@ -107,12 +110,27 @@ def _add_score(parser):
 
 def _score(options):
     check_readable(*options.files)
-    if len(options.files) > 2:
-        raise ValueError(f"Give a source and a target, or a file of pairs. Received: {' '.join(options.files)}")
+    check_pair(options.files)
     task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
     from recipes.translate.scoring import print_scores
 
     print_scores(task, options.files, options.tokens)
+
+
+def _add_shortlist(parser):
+    RECIPE.add_run(parser, ("columns",))
+    parser.add_argument("files", nargs="+", metavar="FILE", help="text to learn from: source and target, or pairs")
+    parser.add_argument("--sentences", type=int, default=100_000, metavar="INT", help="use so many pairs [100000]")
+
+
+def _shortlist(options):
+    check_readable(*options.files)
+    check_pair(options.files)
+    if options.sentences < 1:
+        raise ValueError(f"--sentences must be at least 1. Received: {options.sentences}")
+    task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
+    task.learn_shortlist(options.files, options.sentences)
+    print(f"python -m recipes.translate translate {options.folder} --shortlist 1000 < sentences.txt")
 
 
 def _prepare(options):
@@ -184,7 +202,14 @@ RECIPE = Recipe(
     quick_data=dict(
         max_sentences=5_000, vocabulary_size=2_000, tokens_per_batch=2048, learning_rate=4e-3, warmup_steps=100
     ),
-    files=("vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),
+    files=(
+        "vocabulary.model",
+        "source.model",
+        "target.model",
+        "moses.source.json",
+        "moses.target.json",
+        "shortlist.npz",
+    ),
     check_files=_check_files,
     read=_read,
     evaluated=(*DECODING, "metrics", "embeddings", "comet_model", "test", "columns", "iwslt", "tfds", "splits"),
@@ -195,6 +220,9 @@ RECIPE = Recipe(
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
         "score": Command(_score, "log probabilities of given translations, a line a pair", _add_score, filters=True),
         "convert": Command(_convert, "write a finished run as a model of CTranslate2 or Hugging Face", _add_convert),
+        "shortlist": Command(
+            _shortlist, "learn which tokens may translate which, to search among fewer", _add_shortlist
+        ),
         "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),
         "prepare": Command(
             _prepare,

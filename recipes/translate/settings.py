@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.search import SEARCH, Search
+from recipes.engine import search
 from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
@@ -13,6 +13,7 @@ OF_PRETRAINED = (
 )  # fmt: skip
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
+DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change after training
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi", "comet")
@@ -105,12 +106,19 @@ class Model:
 
 
 @settings(
-    search_arguments={**SEARCH, "min_length": 1},  # beams of a weak model find empty translations best
+    search_arguments={**search.SEARCH, "min_length": 1},  # beams of a weak model find empty translations best
     max_length=option(100, "most tokens of a translation; training pairs with a longer side are left out", at_least=1),
 )
-class Decoding(Search):
+class Decoding(search.Search):
     """Search for translations, and their scores."""
 
+    shortlist: int | None = option(
+        None,
+        "search among so many target tokens that may translate the sources of a batch, as the command `shortlist` has "
+        "learnt; none: among all",
+        changeable=True,
+        at_least=100,
+    )
     metrics: tuple[str, ...] = option(
         ("bleu", "chrf"),
         "how translations are scored",
@@ -247,6 +255,10 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
     def languages(self):
         """The languages translated from and to."""
         return self.source_language, self.target_language
+
+    @property
+    def decoding_signature(self):
+        return super().decoding_signature + (f"|shortlist:{self.shortlist}" if self.shortlist else "")
 
     @property
     def one_vocabulary(self):

@@ -5,6 +5,7 @@ import functools
 import keras
 
 from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
+from keras_headattn.decoding import Shortlist
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator, write_examples
@@ -12,14 +13,13 @@ from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete, take_files
-from recipes.engine.search import DECODING
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
 from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
-from recipes.translate.settings import files_of_tests
+from recipes.translate.settings import DECODING, files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translate.text import check_moses, make_text, make_translator
 
@@ -187,7 +187,23 @@ class Translate(Task):
                 f"The run has learned positions for {trained.max_length} tokens. "
                 f"Received: max_length={self.config.max_length}"
             )
-        return make_translator(model, self.text, **self.config.decoding, **options)
+        return make_translator(model, self.text, **self.config.decoding, shortlist=self.shortlist(), **options)
+
+    def shortlist(self):
+        """Returns the `Shortlist` that the settings name, `None` for none."""
+        size, path = self.config.shortlist, self.run.folder / "shortlist.npz"
+        if size and not path.exists():
+            raise ValueError(
+                f"The run must learn a shortlist first: python -m recipes.translate shortlist {self.run.folder} "
+                f"SOURCE TARGET. Received: shortlist={size}"
+            )
+        return Shortlist.load(path, size) if size else None
+
+    def learn_shortlist(self, files, number):
+        """Writes which tokens of the first pairs of files translate which."""
+        corpus = read_files(files, self.config.columns, number)
+        sides = self.text.encode_source(corpus.source), self.text.encode_target(corpus.target)
+        Shortlist.learn(*sides, self.text.source.vocabulary_size).save(self.run.folder / "shortlist.npz")
 
     def evaluate(self, model, tests):
         if "projector" in self.config.tensorboard and self.data:
@@ -209,8 +225,11 @@ class Translate(Task):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
         given = dict(config.export_arguments, run=config.run)
+        shortlist = self.shortlist()
         length = translator.max_source_length
-        path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **given)
+        path = export_translator(
+            searcher, text.source, text.target, folder, max_source_length=length, shortlist=shortlist, **given
+        )
         del given["attention"]
         ids_path = export_id_translator(searcher, f"{folder}_ids", **given)
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
