@@ -21,7 +21,8 @@ LENGTH = 64
 SETTINGS = {"greedy, B = 1": (1, 1), "greedy, B = 32": (1, 32), "beam 4, B = 1": (4, 1), "beam 4, B = 8": (4, 8)}
 VARIANTS = ("multi_head", "talking_heads", "interacting", "interacting_pairwise")
 PEERS = ("Hugging Face Marian", "CTranslate2")
-INT8 = "CTranslate2 in int8 with a vocabulary map"
+MAP, INT8 = "CTranslate2 with a vocabulary map", "CTranslate2 in int8 with a vocabulary map"
+SHORTLIST = "multi_head, shortlist"
 MAPPED, ALWAYS = 16, 500  # tokens of the map: of each source token, and of every sentence
 
 
@@ -30,11 +31,16 @@ def sources(batch_size):
     return np.random.default_rng(batch_size).integers(10, VOCABULARY - 10, (batch_size, LENGTH), "int32")
 
 
+def draw_map():
+    """Draws target tokens for each source token, `(VOCABULARY, MAPPED)`."""
+    return np.random.default_rng(0).integers(2, VOCABULARY - 1, (VOCABULARY, MAPPED), "int32")
+
+
 def our_cases(settings):
     import tensorflow as tf
 
     from keras_headattn import layers
-    from keras_headattn.decoding import Searcher
+    from keras_headattn.decoding import Searcher, Shortlist
     from keras_headattn.models import Transformer
     from keras_headattn.serving._stored_weights import StoredWeights
     from keras_headattn.serving._translator_exports import stored_search  # the search that exports hold
@@ -44,6 +50,11 @@ def our_cases(settings):
         "talking_heads": layers.TalkingHeadsAttention,
         "interacting": layers.InteractingHeadAttention,
         "interacting_pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
+    }
+    # As many as CTranslate2 may have for the sentences of a batch.
+    shortlists = {
+        batch: Shortlist(draw_map(), range(2, ALWAYS + 2), min(ALWAYS + batch * LENGTH * MAPPED, VOCABULARY // 2))
+        for _, batch in SETTINGS.values()
     }
     cases = {}
     for variant in VARIANTS:
@@ -60,8 +71,13 @@ def our_cases(settings):
             beam_size, batch_size = SETTINGS[setting]
             searcher = Searcher(model, beam_size=beam_size, max_length=LENGTH, start_id=2)
             searcher.end_id = VOCABULARY  # no token has it, so that every search has all its steps
+            source = tf.constant(sources(batch_size))
             search = stored_search(searcher, StoredWeights(searcher), jit_compile=True)
-            cases[setting, variant] = functools.partial(search, tf.constant(sources(batch_size)))
+            cases[setting, variant] = functools.partial(search, source)
+            if variant == "multi_head":
+                kept = StoredWeights(searcher, shortlist=True)
+                search = stored_search(searcher, kept, jit_compile=True, shortlist=shortlists[batch_size])
+                cases[setting, SHORTLIST] = functools.partial(tf.function(search, autograph=False), source)
     return cases
 
 
@@ -95,14 +111,15 @@ def ctranslate2_cases(settings, folder, threads):
     return _ctranslate2_cases(settings, folder, threads, PEERS[1], compute_type="float32")
 
 
-def int8_cases(settings, folder, threads):
-    """Returns CTranslate2's fastest cases: int8 products, and a vocabulary limited by a random map."""
-    rng = np.random.default_rng(0)
+def map_cases(settings, folder, threads):
+    """Returns CTranslate2's cases with a vocabulary limited by a random map, in float32 and in int8."""
+    table = draw_map()
     with open(f"{folder}/vmap.txt", "w", encoding="utf-8") as file:
         file.write("\t" + " ".join(map(str, range(2, ALWAYS + 2))) + "\n")
         for token in range(2, VOCABULARY - 1):
-            file.write(f"{token}\t{' '.join(map(str, rng.integers(2, VOCABULARY - 1, MAPPED)))}\n")
-    return _ctranslate2_cases(settings, folder, threads, INT8, compute_type="int8", use_vmap=True)
+            file.write(f"{token}\t{' '.join(map(str, table[token]))}\n")
+    cases = _ctranslate2_cases(settings, folder, threads, MAP, compute_type="float32", use_vmap=True)
+    return cases | _ctranslate2_cases(settings, folder, threads, INT8, compute_type="int8", use_vmap=True)
 
 
 def _ctranslate2_cases(settings, folder, threads, name, compute_type, **arguments):
@@ -142,7 +159,7 @@ def main():
             return stack.enter_context(worker).cases
 
         cases = start("our_cases", threads=timing.cores())
-        for peer in ("marian_cases", "ctranslate2_cases", "int8_cases"):  # the first saves the model of the others
+        for peer in ("marian_cases", "ctranslate2_cases", "map_cases"):  # the first saves the model of the others
             for threads in sorted({1, timing.cores()}):
                 cases |= start(peer, folder, threads, threads=threads)
         for setting in settings:
@@ -155,7 +172,8 @@ def main():
         "# Speed of translation",
         f"{TITLE}; {LENGTH} tokens in, exactly {LENGTH} out. This library with {timing.cores()} threads. "
         "The last columns say how many times as fast each is as Marian and as CTranslate2, each with the number of "
-        f"threads that suits it best. The vocabulary map allows {ALWAYS:,} tokens and {MAPPED} of each source token.",
+        f"threads that suits it best. Shortlist and vocabulary map allow {ALWAYS:,} tokens and {MAPPED} of each source "
+        f"token, the shortlist at most {VOCABULARY // 2:,}.",
         timing.table(["setting", "", "tokens/s", "to Marian", "to CTranslate2"], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras", "torch", "transformers", "ctranslate2")),

@@ -207,8 +207,6 @@ class Searcher(Model):
             constraints = self._constrained(prefix, min_length)
             if shortlist is None:
                 return self._search(step, inputs, kwargs, constraints)
-            if not isinstance(kernels, dict) or "output" not in kernels:
-                raise ValueError("`shortlist` needs a model with a tied output layer, not quantised. Received: another")
             ids, added, kwargs["kernels"] = narrow(
                 model, kernels, shortlist, self.start_id, self.end_id, constraints.suppress
             )

@@ -59,11 +59,16 @@ class Shortlist:
 
         Args:
             sources: token ids `(B, n)`, 0 = padding.
-            also: array of other ids for the list, such as prefixes.
+            also: array of other ids, which come first, such as prefixes.
+
+        Raises:
+            ValueError: if there are more than `size` other ids.
         """
-        sources = np.ravel(sources)
+        sources, also = np.ravel(sources), np.ravel(np.asarray(also, "int64"))
+        if (number := np.count_nonzero(np.unique(also))) > self.size:
+            raise ValueError(f"`also` must have at most {self.size} ids, the size. Received: {number} ids")
         found = np.asarray(self.table)[sources[sources != 0]].T  # the likeliest of all, then the next
-        found = np.concatenate([np.ravel(np.asarray(each, "int64")) for each in (self.always, also, found)])
+        found = np.concatenate([np.ravel(np.asarray(each, "int64")) for each in (also, self.always, found)])
         found = found[np.sort(np.unique(found, return_index=True)[1])]
         found = found[found != 0][: self.size]
         return np.pad(found, (0, self.size - len(found))).astype("int32")
@@ -95,6 +100,37 @@ class Shortlist:
                 return cls(found["table"], found["always"].tolist(), int(found["size"]) if size is None else size)
         except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
             raise ValueError(f"The file must be a shortlist ({error}). Received: {path}") from error
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        sources: Sequence[int] | np.ndarray,
+        targets: Sequence[int] | np.ndarray,
+        probabilities: Sequence[float] | np.ndarray,
+        source_size: int,
+        candidates: int = 50,
+        always: Sequence[int] = (),
+        size: int = 1000,
+    ) -> Self:
+        """Makes the list of a lexical table.
+
+        Args:
+            sources, targets, probabilities: `(entries,)`, a source id, a target id, and how likely it translates it.
+            source_size: int, size of the source vocabulary.
+            candidates: int, most target ids of each source id, the likeliest. Default 50.
+            always, size: see the class.
+
+        >>> Shortlist.from_probabilities([1, 1, 2], [5, 6, 7], [0.2, 0.8, 1.0], 3, candidates=2).table.tolist()
+        [[0, 0], [6, 5], [7, 0]]
+        """
+        sources, targets = np.asarray(sources, "int64"), np.asarray(targets, "int64")
+        order = np.lexsort((-np.asarray(probabilities), sources))
+        sources, targets = sources[order], targets[order]
+        rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
+        kept = rank < candidates
+        table = np.zeros((source_size, candidates), "int32")
+        table[sources[kept], rank[kept]] = targets[kept]
+        return cls(table, always, size)
 
     @classmethod
     def learn(
@@ -131,17 +167,11 @@ class Shortlist:
                 f"Received: {len(sources)} and {len(targets)}"
             )
         counts = np.bincount(np.concatenate(targets))
-        pairs, weights = _translations(sources, targets, len(counts), iterations)
-        # Of each source token the likeliest target tokens, first.
-        source, target = np.divmod(pairs, len(counts))
-        order = np.lexsort((-weights, source))
-        source, target = source[order], target[order]
-        rank = np.arange(len(source)) - np.searchsorted(source, source)
-        kept = rank < candidates
-        table = np.zeros((source_size, candidates), "int32")
-        table[source[kept], rank[kept]] = target[kept]
+        pairs, probabilities = _translations(sources, targets, len(counts), iterations)
         often = np.argsort(-counts, kind="stable")[:frequent]
-        return cls(table, [int(token) for token in often if counts[token] and token], size)
+        always = [int(token) for token in often if counts[token] and token]
+        of_source, of_target = np.divmod(pairs, len(counts))
+        return cls.from_probabilities(of_source, of_target, probabilities, source_size, candidates, always, size)
 
 
 def _translations(sources, targets, size, iterations, portion=2000):
@@ -179,6 +209,8 @@ def narrow(model: Any, kernels: Any, shortlist: Any, start_id: int, end_id: int,
 
     Padding, end and start come first: their places are 0, 1 and 2.
     """
+    if not hasattr(model, "output_weights"):
+        raise ValueError(f"`shortlist` needs a Transformer. Received: a model of class {type(model).__name__}")
     shortlist = ops.cast(shortlist, "int32")
     ids = ops.concatenate([ops.convert_to_tensor([0, end_id, start_id], "int32"), shortlist], axis=0)
     forbidden = ops.any(ops.equal(shortlist[:, None], ops.convert_to_tensor([0, end_id, start_id], "int32")), axis=1)
@@ -187,6 +219,19 @@ def narrow(model: Any, kernels: Any, shortlist: Any, start_id: int, end_id: int,
     if suppress:
         unwanted = ops.equal(ids[:, None], ops.convert_to_tensor(list(suppress), "int32"))
         forbidden = ops.logical_or(forbidden, ops.any(unwanted, axis=1))
-    kernel, bias = model.output_weights()
-    output = {"kernel": ops.take(kernel, ids, axis=1)} | ({} if bias is None else {"bias": ops.take(bias, ids)})
+    kernel, bias = model.output_weights(ids)
+    output = {"kernel": kernel} | ({} if bias is None else {"bias": bias})
     return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}
+
+
+def check_shortlist(shortlist, source, target):
+    """Returns a `Shortlist`, or `None`; one of other vocabularies is a ValueError."""
+    if shortlist is None:
+        return None
+    rows, last = len(shortlist.table), int(max(np.max(shortlist.table, initial=0), *shortlist.always, 0))
+    if rows != source.vocabulary_size or last >= target.vocabulary_size:
+        raise ValueError(
+            f"`shortlist` must be of the vocabularies, of {source.vocabulary_size} and {target.vocabulary_size} "
+            f"tokens. Received: a table of {rows} source tokens, with target ids up to {last}"
+        )
+    return shortlist

@@ -11,6 +11,7 @@ from keras_headattn.interop._generation import generation_settings
 from keras_headattn.interop._keras_hub import from_keras_hub, to_keras_hub
 from keras_headattn.interop._opennmt import from_opennmt
 from keras_headattn.interop._pretrained import from_pretrained, tokenizer_of
+from keras_headattn.interop._shortlists import read_shortlist
 from keras_headattn.interop._tokenizers import marian_vocabularies
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "marian_vocabularies",
     "of_addons",
     "read_config",
+    "read_shortlist",
     "read_tensors",
     "to_ctranslate2",
     "to_electra",

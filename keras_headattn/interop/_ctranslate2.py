@@ -10,6 +10,8 @@ from keras import layers
 
 from headattn_io.files import Path, sync
 from headattn_io.optional import optional_import
+from keras_headattn.decoding import Shortlist
+from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.interop._copying import store
 from keras_headattn.interop._plain import (
     check_plain,
@@ -32,7 +34,12 @@ GROUPED = (MultiHeadAttention, GroupedQueryAttention)
 
 
 def to_ctranslate2(
-    model: Transformer, folder: Path, source_tokenizer: Any, target_tokenizer: Any, quantization: str | None = None
+    model: Transformer,
+    folder: Path,
+    source_tokenizer: Any,
+    target_tokenizer: Any,
+    quantization: str | None = None,
+    shortlist: Shortlist | None = None,
 ) -> None:
     """Writes a `Transformer` as a model of CTranslate2, which translates tokens.
 
@@ -45,6 +52,8 @@ def to_ctranslate2(
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer`.
         quantization: "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16" or
             "float32", the type of large matrices. Default `None`: float32.
+        shortlist: `decoding.Shortlist`, for translations with `use_vmap=True`; they have no limit to its ids. Default
+            `None`: none.
 
     Raises:
         FileExistsError: if there are files in the folder.
@@ -69,6 +78,7 @@ def to_ctranslate2(
     check_tokenizers(model, source_tokenizer, target_tokenizer)
     spec = _spec(specs, model)
     _name_tokens(spec, source_tokenizer, target_tokenizer)
+    check_shortlist(shortlist, source_tokenizer, target_tokenizer)
     spec.validate()
     spec.optimize(quantization=quantization)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +86,9 @@ def to_ctranslate2(
     half.mkdir()
     try:
         spec.save(str(half))
+        if shortlist is not None:
+            text = "".join(_vocabulary_map(shortlist, source_tokenizer, target_tokenizer))
+            (half / "vmap.txt").write_text(text, encoding="utf-8")
         for path in half.iterdir():
             sync(path)
         half.replace(folder)
@@ -93,6 +106,17 @@ def _name_tokens(spec, source, target):
     spec.config.bos_token = spec.config.decoder_start_token = begin
     spec.config.unk_token = target.id_to_token(target.unk_id)
     spec.config.add_source_bos, spec.config.add_source_eos = source.add_bos, source.add_eos
+
+
+def _vocabulary_map(shortlist, source, target):
+    """Yields the lines of CTranslate2's map: the tokens of every sentence, then those of each source token.
+
+    The end symbol, which CTranslate2 adds to sources, is not looked up there: its tokens are in every sentence.
+    """
+    always = [*shortlist.always, *(shortlist.table[source.eos_id] if source.add_eos else ())]
+    for name, ids in zip(["", *tokens_of(source)], [always, *shortlist.table], strict=True):
+        if names := [target.id_to_token(int(index)) for index in ids if index]:
+            yield f"{name}\t{' '.join(names)}\n"
 
 
 def _spec(specs, model):

@@ -15,13 +15,15 @@ class StoredWeights:
 
     Matrices of at least 4,096 float32 numbers are stored as `stored`, the rest unchanged, and become float32 again once
     in each call. `"int8"` has a float32 factor for each output of a kernel and each token of an embedding: its largest
-    absolute value / 127.
+    absolute value / 127. The search of a shortlist takes its logits from the model's weights.
     """
 
-    def __init__(self, searcher, stored="float32"):
+    def __init__(self, searcher, stored="float32", shortlist=False):
         if stored not in STORED:
             raise ValueError(f"`weights` must be one of {', '.join(STORED)}. Received: weights={stored!r}")
         made = searcher.decoding_kernels()
+        if shortlist:
+            made = {name: kernels for name, kernels in made.items() if name != "output"}
         self._kernels = None if made is None else keras.tree.map_structure(lambda kernel: _keep(kernel, stored), made)
         self._weights = []
         self._weights += [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]

@@ -12,6 +12,7 @@ from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.data import pad_ids, source_batches, source_lengths
 from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.decoding._searcher import cross_attention
+from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
@@ -289,19 +290,6 @@ class Translator:
     def _cut(self, row):
         source, last = self.text.source, self.max_source_length - 1
         return np.append(row[:last], source.eos_id if source.add_eos else row[last])
-
-
-def check_shortlist(shortlist, source, target):
-    """Returns a `Shortlist`, or `None`; one of other vocabularies is a ValueError."""
-    if shortlist is None:
-        return None
-    rows, last = len(shortlist.table), int(max(np.max(shortlist.table, initial=0), *shortlist.always, 0))
-    if rows != source.vocabulary_size or last >= target.vocabulary_size:
-        raise ValueError(
-            f"`shortlist` must be of the vocabularies, of {source.vocabulary_size} and {target.vocabulary_size} "
-            f"tokens. Received: a table of {rows} source tokens, with target ids up to {last}"
-        )
-    return shortlist
 
 
 def source_buckets(model, max_length, max_source_length=None):

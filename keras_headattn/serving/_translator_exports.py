@@ -11,10 +11,11 @@ import tensorflow as tf
 from headattn_io.files import Path
 from keras_headattn._private import in_sequence
 from keras_headattn.decoding import Searcher, Shortlist
+from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.serving._attention_signature import piece_names, translation_attention
 from keras_headattn.serving._buckets import after, cut_ids, is_longer, pad_to_bucket
 from keras_headattn.serving._stored_weights import StoredWeights
-from keras_headattn.serving._translator import check_shortlist, source_buckets
+from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer
@@ -121,7 +122,7 @@ def export_translator(
         starts = tf.where(starts == target_tokenizer.eos_id, 0, starts)
         return n_best(ids, **checked(searcher, tf.shape(text), starts, min_length)) | cut
 
-    kept = StoredWeights(searcher, weights)
+    kept = StoredWeights(searcher, weights, shortlist is not None)
     search = stored_search(searcher, kept, cpu_only=cpu_only, shortlist=shortlist)
     functions = {"serving_default": lambda ids: best(ids, search), "n_best": n_best}
     if xla_signature:
@@ -211,8 +212,11 @@ def shortlisted(shortlist, sources, prefix=None):
     """Returns what `Shortlist.ids` does, in the graph."""
     table, always = tf.constant(shortlist.table, tf.int32), tf.constant(list(shortlist.always), tf.int32)
     rows = tf.gather(table, tf.boolean_mask(sources, sources != 0))
-    also = [] if prefix is None else [tf.reshape(prefix, [-1])]
-    found, _ = tf.unique(tf.concat([always, *also, tf.reshape(tf.transpose(rows), [-1])], axis=0))
+    also = tf.zeros([0], tf.int32) if prefix is None else tf.unique(tf.boolean_mask(prefix, prefix != 0))[0]
+    tf.debugging.assert_less_equal(
+        tf.size(also), shortlist.size, f"Prefixes may have {shortlist.size} tokens together."
+    )
+    found, _ = tf.unique(tf.concat([also, always, tf.reshape(tf.transpose(rows), [-1])], axis=0))
     found = tf.boolean_mask(found, found != 0)[: shortlist.size]
     return tf.ensure_shape(tf.pad(found, [[0, shortlist.size - tf.shape(found)[0]]]), [shortlist.size])
 

@@ -13,6 +13,7 @@
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
     python -m recipes.translate score runs/translate source.en target.de
+    python -m recipes.translate shortlist runs/translate train.en train.de
     python -m recipes.translate convert runs/translate ct2 --to ctranslate2 --quantization int8
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
@@ -28,7 +29,8 @@ import sys
 from recipes.engine.command import Command, portions, report_cut, sentences_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
-from recipes.translate.settings import DECODING, TranslateConfig
+from recipes.translate.settings import DECODING, LEARNT_FROM, TranslateConfig
+
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, config.embeddings)
@@ -119,17 +121,23 @@ def _score(options):
 
 def _add_shortlist(parser):
     RECIPE.add_run(parser, ("columns",))
-    parser.add_argument("files", nargs="+", metavar="FILE", help="text to learn from: source and target, or pairs")
-    parser.add_argument("--sentences", type=int, default=100_000, metavar="INT", help="use so many pairs [100000]")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="text to learn from: source and target, or pairs")
+    parser.add_argument("--lexicon", metavar="FILE", help="in place of text: a table as Marian's, lex.s2t; .gz too")
 
 
 def _shortlist(options):
-    check_readable(*options.files)
+    lexicon = [options.lexicon] if options.lexicon else []
+    if bool(lexicon) == bool(options.files):
+        raise ValueError(f"Give text, or --lexicon. Received: {' '.join(lexicon + options.files) or 'neither'}")
+    check_readable(*lexicon, *options.files)
     check_pair(options.files)
-    if options.sentences < 1:
-        raise ValueError(f"--sentences must be at least 1. Received: {options.sentences}")
     task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
-    task.learn_shortlist(options.files, options.sentences)
+    if lexicon:
+        task.read_shortlist(options.lexicon)
+    else:
+        from recipes.translate.corpora import read_files
+
+        task.learn_shortlist(read_files(options.files, task.config.columns, LEARNT_FROM))
     print(f"python -m recipes.translate translate {options.folder} --shortlist 1000 < sentences.txt")
 
 
@@ -183,7 +191,8 @@ def _convert(options):
     task = RECIPE.finished(options.run)
     from recipes.translate.convert import convert
 
-    convert(task.run.load_model(), task.text, options.folder, options.to, options.quantization)
+    shortlist = task.shortlist_of_run()
+    convert(task.run.load_model(), task.text, options.folder, options.to, options.quantization, shortlist)
 
 
 RECIPE = Recipe(

@@ -4,8 +4,8 @@ from keras_headattn.interop import to_ctranslate2, to_hugging_face
 from keras_headattn.text import SentencePieceTokenizer
 
 
-def convert(model, text, folder, library, quantization=None):
-    """Writes the model of a run and its vocabularies for CTranslate2 or Hugging Face.
+def convert(model, text, folder, library, quantization=None, shortlist=None):
+    """Writes the model of a run and its vocabularies for CTranslate2, with its shortlist, or Hugging Face.
 
     `text` is its `LanguagePair`, whose Moses' steps and lower case those libraries lack; they are printed.
     """
@@ -14,7 +14,7 @@ def convert(model, text, folder, library, quantization=None):
         for tokenizer in (text.source, text.target)
     )
     if library == "ctranslate2":
-        to_ctranslate2(model, folder, source, target, quantization)
+        to_ctranslate2(model, folder, source, target, quantization, shortlist)
     else:
         to_hugging_face(model, folder, source_tokenizer=source, target_tokenizer=target)
     if missing := ["Moses' steps"] * bool(text.source_moses) + ["lower case"] * text.source.lowercase:

@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
-from recipes.engine.config import option, settings
 from recipes.engine import search
+from recipes.engine.config import option, settings
 from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
@@ -13,6 +13,7 @@ OF_PRETRAINED = (
 )  # fmt: skip
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
+LEARNT_FROM = 100_000  # most pairs that a shortlist is learnt from
 DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change after training
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
@@ -114,8 +115,8 @@ class Decoding(search.Search):
 
     shortlist: int | None = option(
         None,
-        "search among so many target tokens that may translate the sources of a batch, as the command `shortlist` has "
-        "learnt; none: among all",
+        "search among so many target tokens that may translate the sources of a batch, as training or the command "
+        "`shortlist` has learnt; none: among all",
         changeable=True,
         at_least=100,
     )

@@ -1,11 +1,13 @@
 """Training of a translator."""
 
 import functools
+import itertools
 
 import keras
 
 from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
 from keras_headattn.decoding import Shortlist
+from keras_headattn.interop import read_shortlist
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator, write_examples
@@ -15,11 +17,11 @@ from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete, take_files
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
-from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
+from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files, stream_training
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
 from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
-from recipes.translate.settings import DECODING, files_of_tests
+from recipes.translate.settings import DECODING, LEARNT_FROM, files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translate.text import check_moses, make_text, make_translator
 
@@ -58,6 +60,8 @@ class Translate(Task):
             self.run.claim_data(self.fingerprint())
         sample = train and sample_pairs(train, train.name, config.vocabulary_sentences, config.seed)
         self.text = make_text(config, sample, self.run.folder)
+        if config.shortlist and not self._shortlist_path.exists() and (train or config.records):
+            self.learn_shortlist(train or stream_training(config))
         if 2 * config.beam_size > self.text.target.vocabulary_size:
             raise ValueError(
                 "--beam-size must be at most half the vocabulary. "
@@ -191,19 +195,32 @@ class Translate(Task):
 
     def shortlist(self):
         """Returns the `Shortlist` that the settings name, `None` for none."""
-        size, path = self.config.shortlist, self.run.folder / "shortlist.npz"
-        if size and not path.exists():
+        size = self.config.shortlist
+        if size and not self._shortlist_path.exists():
             raise ValueError(
                 f"The run must learn a shortlist first: python -m recipes.translate shortlist {self.run.folder} "
                 f"SOURCE TARGET. Received: shortlist={size}"
             )
-        return Shortlist.load(path, size) if size else None
+        return Shortlist.load(self._shortlist_path, size) if size else None
 
-    def learn_shortlist(self, files, number):
-        """Writes which tokens of the first pairs of files translate which."""
-        corpus = read_files(files, self.config.columns, number)
-        sides = self.text.encode_source(corpus.source), self.text.encode_target(corpus.target)
-        Shortlist.learn(*sides, self.text.source.vocabulary_size).save(self.run.folder / "shortlist.npz")
+    def shortlist_of_run(self):
+        """Returns the `Shortlist` that the run has learnt, `None` if it has none."""
+        return Shortlist.load(self._shortlist_path) if self._shortlist_path.exists() else None
+
+    def learn_shortlist(self, pairs):
+        """Writes which tokens of the first `LEARNT_FROM` pairs of sentences translate which."""
+        source, target = zip(*itertools.islice(pairs, LEARNT_FROM), strict=True)
+        print(f"Learning the shortlist from {len(source):,} pairs")
+        sides = self.text.encode_source(source), self.text.encode_target(target)
+        Shortlist.learn(*sides, self.text.source.vocabulary_size).save(self._shortlist_path)
+
+    def read_shortlist(self, path):
+        """Writes the lexical table of a file of Marian as the run's shortlist."""
+        read_shortlist(path, self.text.source, self.text.target).save(self._shortlist_path)
+
+    @property
+    def _shortlist_path(self):
+        return self.run.folder / "shortlist.npz"
 
     def evaluate(self, model, tests):
         if "projector" in self.config.tensorboard and self.data:

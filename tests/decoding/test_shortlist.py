@@ -1,10 +1,12 @@
 """Search among few tokens: as if all others were suppressed; and lists learnt from pairs of sentences."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_headattn.decoding import Searcher, Shortlist
+from keras_headattn.decoding._shortlist import narrow
 from tests.decoding.test_searcher import END, START, STEPS, sources, translator, usual
 from tests.models.small import TARGET_VOCABULARY, array
 
@@ -22,11 +24,12 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-@pytest.mark.parametrize("bias", [False, True])
-def test_as_if_others_were_suppressed(name, bias):
-    model = translator(output_bias=True) if bias else usual()
-    if bias:
-        model.tied_bias.assign(np.linspace(-1, 1, TARGET_VOCABULARY))
+@pytest.mark.parametrize("output", ["tied", "tied, with a bias", "untied, with a bias"])
+def test_as_if_others_were_suppressed(name, output):
+    model = usual() if output == "tied" else translator(output_bias=True, tie_output=output != "untied, with a bias")
+    if output != "tied":
+        bias = model.tied_bias if model.tie_output else model.output_projection.bias
+        bias.assign(np.linspace(-1, 1, TARGET_VOCABULARY))
     options = OPTIONS[name]
     common = dict(max_length=STEPS, start_id=START, end_id=END, return_token_scores=True)
     searcher = Searcher(model, **common, **options)
@@ -54,7 +57,9 @@ def test_ids_of_a_batch():
     assert shortlist.ids(np.array([[1, 0]])).tolist() == [2, 9, 5, 6, 0]
     assert shortlist.ids(np.array([[1, 2], [1, 0]])).tolist() == [2, 9, 5, 7, 6]
     assert shortlist.ids(np.array([[3, 3]])).dtype == "int32"
-    assert shortlist.ids(np.array([[1, 0]]), also=[[6, 0], [8, 2]]).tolist() == [2, 9, 6, 8, 5]
+    assert shortlist.ids(np.array([[1, 0]]), also=[[6, 0], [8, 2]]).tolist() == [6, 8, 2, 9, 5]
+    with pytest.raises(ValueError, match="`also` must have at most 5 ids, the size. Received: 6 ids"):
+        shortlist.ids(np.array([[1, 0]]), also=[[6, 3, 4], [8, 2, 9]])
 
 
 def test_what_translates_what_is_learnt():
@@ -85,6 +90,11 @@ def test_nothing_to_learn_from():
         Shortlist.learn([], [], 10)
 
 
-def test_models_without_a_tied_output():
-    with pytest.raises(ValueError, match="`shortlist` needs a model with a tied output layer"):
-        Searcher(translator(tie_output=False), max_length=STEPS)(sources(), shortlist=LIST)
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+def test_models_without_logits_of_few_tokens():
+    model = translator()
+    model.quantize("int8")
+    with pytest.raises(ValueError, match="The output layer must not be quantised. Received: int8"):
+        Searcher(model, max_length=STEPS)(sources(), shortlist=LIST)
+    with pytest.raises(ValueError, match="`shortlist` needs a Transformer. Received: a model of class Sequential"):
+        narrow(keras.Sequential(), {}, LIST, START, END, [])

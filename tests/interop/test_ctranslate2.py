@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.decoding import Searcher
+from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.interop import to_ctranslate2
 from keras_headattn.layers import FeedForward, GroupedQueryAttention, MultiHeadAttention
 from keras_headattn.models import T5, Transformer
@@ -103,6 +103,27 @@ def test_quantization(ctranslate2, pair, quantization, tmp_path):
     assert all(len(pieces) == len(same) for pieces, same in zip(found, expected, strict=True))
     np.testing.assert_allclose(*scores, rtol=0.1 if quantization == "int8" else 1e-4)
     assert (size < 200_000) == (quantization == "int8")
+
+
+def test_shortlists(ctranslate2, any_pair, tmp_path):
+    pair, ids = any_pair, np.array(any_pair.source(ENGLISH))
+    sizes = pair.source.vocabulary_size, pair.target.vocabulary_size
+    table = np.random.default_rng(1).integers(4, sizes[1], (sizes[0], 2)).astype("int32")
+    shortlist, model = Shortlist(table, always=[1, 4, 5, 6], size=sizes[1]), transformer(pair)
+    to_ctranslate2(model, tmp_path / "model", pair.source, pair.target, shortlist=shortlist)
+    theirs = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
+    search = Searcher(model, 1, 0.0, 12, pair.target.bos_id, pair.target.eos_id, suppress=[0])
+    allowed = {pair.target.id_to_token(int(i)) for i in shortlist.ids(ids)}
+    for row in ids:
+        pieces = [pair.source.id_to_token(int(i)) for i in row if i not in (0, pair.source.eos_id)]
+        options = dict(length_penalty=0, min_decoding_length=0, max_decoding_length=12, return_scores=True)
+        options |= dict(beam_size=1, use_vmap=True)
+        (found,) = theirs.translate_batch([pieces], **options)
+        tokens = search(row[None], shortlist=shortlist.ids(row[None]))
+        expected = [pair.target.id_to_token(int(i)) for i in array(tokens["tokens"])[0, 0]]
+        assert found.hypotheses[0] == [token for token in expected if token not in ("<pad>", "</s>")]
+        assert {*found.hypotheses[0]} <= allowed
+        np.testing.assert_allclose(found.scores[0], array(tokens["scores"])[0, 0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("make, told", [

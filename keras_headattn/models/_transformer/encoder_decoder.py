@@ -205,13 +205,25 @@ class EncoderDecoder(ChunkedLossModel):
         x = self.decoder_stack(x, memory, training=training, **masks)
         return self._finish(TARGET, x, training)
 
-    def output_weights(self) -> tuple[Tensor, Tensor | None]:
-        """Returns the output layer's kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`."""
+    def output_weights(self, ids: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Returns the output layer's kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`.
+
+        Args:
+            ids: int `(S,)`, the tokens whose columns are returned, `(D, S)`. Default `None`: all.
+
+        Raises:
+            ValueError: if the layer is quantised.
+        """
+        layer = self.output_projection or self.target_embedding
+        if layer.quantization_mode is not None:
+            raise ValueError(f"The output layer must not be quantised. Received: {layer.quantization_mode}")
         if self.output_projection:
-            kernel, bias = self.output_projection.kernel, self.output_projection.bias
+            kernel, bias = layer.kernel, layer.bias
+            kernel = kernel if ids is None else ops.take(kernel, ids, axis=1)
         else:
-            kernel = ops.transpose(self.target_embedding.embeddings)
-            bias = self.tied_bias if self.output_bias else None
+            rows, bias = layer.embeddings, self.tied_bias if self.output_bias else None
+            kernel = ops.transpose(rows if ids is None else ops.take(rows, ids, axis=0))
+        bias = bias if ids is None or bias is None else ops.take(bias, ids)
         kernel, bias = (None if x is None else ops.cast(x, self.compute_dtype) for x in (kernel, bias))
         return kernel, bias
 
@@ -348,11 +360,11 @@ class EncoderDecoder(ChunkedLossModel):
         return self.dropouts[side](x, training=training)
 
     def _logits(self, states, weights=None):
-        if self.output_projection:
-            logits = self.output_projection(states)
-        elif weights is not None:
+        if weights is not None:
             logits = apply_kernel(weights, states)
             logits = ops.reshape(logits, (*sizes(states)[:-1], logits.shape[-1]))
+        elif self.output_projection:
+            logits = self.output_projection(states)
         else:
             logits = self.target_embedding(states, reverse=True)
             if self.output_bias:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from matplotlib.image import imread
 from tensorflow.core.protobuf import saved_model_pb2
@@ -94,6 +95,24 @@ def test_wrong_options_of_a_search(quick, recipe, tmp_path, monkeypatch, given, 
     (tmp_path / "one.txt").write_text("eins\n")
     found = recipe("translate", quick[0] / "run", "two.txt", *given)
     assert found.startswith("error: ") and message in found and "\n" not in found
+
+
+def test_shortlists(quick, recipe, tmp_path):
+    """Learnt from text, read from a table, and used by `translate`, `evaluate` and `convert`."""
+    run = quick[0] / "run"
+    (tmp_path / "sentences.en").write_text("the number seven\ntwelve\n")
+    command = "translate", run, tmp_path / "sentences.en", "--shortlist", 100
+    assert "must learn a shortlist first: python -m recipes.translate shortlist" in recipe(*command)
+    (tmp_path / "pairs.tsv").write_text("seven\tsieben\ntwelve\tzwölf\nthe number seven\tdie Nummer sieben\n" * 9)
+    assert "Learning the shortlist from 27 pairs" in recipe("shortlist", run, tmp_path / "pairs.tsv")
+    assert len(recipe(*command).splitlines()) == 2
+    found = recipe("evaluate", run, "--shortlist", 100)
+    assert "|shortlist:100" in found
+    assert (run / "results" / "test,shortlist=100" / "scores.json").exists()
+    (tmp_path / "lex.s2t").write_text("▁sie ▁the 0.5\n")
+    assert "Give text, or --lexicon" in recipe("shortlist", run, tmp_path / "pairs.tsv", "--lexicon", "lex.s2t")
+    recipe("shortlist", run, "--lexicon", tmp_path / "lex.s2t")
+    assert np.load(run / "shortlist.npz")["table"].sum() > 0
 
 
 def test_scores_of_given_translations(quick, recipe, tmp_path):

@@ -1,0 +1,40 @@
+"""Lexical tables of Marian."""
+
+import gzip
+
+import pytest
+
+from keras_headattn.interop import read_shortlist
+from tests.interop.translators import pair_of
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return pair_of(tmp_path_factory.mktemp("pair"), shared=False)
+
+
+def names(tokenizer, *ids):
+    return [tokenizer.id_to_token(index) for index in ids]
+
+
+def test_a_table(pair, tmp_path):
+    (a, b), (x, y, z) = names(pair.source, 5, 7), names(pair.target, 6, 8, 9)
+    lines = [f"{x} {a} 0.25", f"{y} {a} 0.5", f"{z}\t{b}\t1", f"NULL {a} 0.2", f"{x} NULL 0.2", f"elsewhere {b} 0.9"]
+    with gzip.open(tmp_path / "lex.s2t.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    found = read_shortlist(tmp_path / "lex.s2t.gz", pair.source, pair.target, candidates=2, frequent=3, size=20)
+    assert found.table.shape == (pair.source.vocabulary_size, 2) and found.size == 20
+    assert found.table[5].tolist() == [8, 6] and found.table[7].tolist() == [9, 0] and found.table.sum() == 23
+    assert list(found.always) == [4, 5, 6]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("a b\n", "Line 1 of .*lex.s2t must be a target piece, a source piece and a probability. Received: 'a b'"),
+    ("a b much\n", "Line 1 of .*lex.s2t must be"),
+    ("a b 0.5\n", "The table must have pieces of the vocabularies. Received: .*lex.s2t without one"),
+    ("", "Received: .*lex.s2t without one"),
+])  # fmt: skip
+def test_wrong_tables(pair, tmp_path, text, message):
+    (tmp_path / "lex.s2t").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_shortlist(tmp_path / "lex.s2t", pair.source, pair.target)
