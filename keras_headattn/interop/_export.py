@@ -8,9 +8,9 @@ import keras
 import numpy as np
 
 from headattn_io.files import Path, write_atomically
-from keras_headattn.interop._copying import Names, weights_by_name
+from keras_headattn.interop._copying import Names
 from keras_headattn.interop._export_transformer import of_transformer
-from keras_headattn.interop._plain import activation_there, attentions_of, check_plain, refuse, tensors_of
+from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
 from keras_headattn.interop._tables import BERT, HEADS, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert, ElectraPretraining, Transformer
@@ -38,12 +38,12 @@ def to_hugging_face(
 ) -> None:
     """Writes a model for Hugging Face's transformers: `config.json` and `model.safetensors`.
 
-    Weights are the model's, bit for bit; a RoBERTa gets a segment embedding of zeros.
+    Weights are the model's, bit for bit; a RoBERTa gets a segment embedding of zeros. Layers that equal multi-head
+    attention, such as summed interacting heads, become it.
 
     With its tokenizers, a `Transformer` leaves as a Marian (post-norm) or a Blenderbot (pre-norm, one vocabulary), with
-    the files of a `MarianTokenizer` and its own token ids. Layers that equal multi-head attention, such as summed
-    interacting heads, become it. If its layer normalisation has another epsilon than PyTorch's 1e-5, weights are
-    scaled, which leaves the logits the same up to rounding.
+    the files of a `MarianTokenizer` and its own token ids. If its layer normalisation has another epsilon than PyTorch
+    has, 1e-5, weights are scaled, which leaves the logits the same up to rounding.
 
     Args:
         model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`;
@@ -107,9 +107,8 @@ def of_encoder(model, encoder, model_type):
         refuse("positions that skip padding, and a single segment, only in RoBERTa", f"model_type={kind!r}")
     if kind != "electra" and encoder.embedding_dim != encoder.hidden_dim:
         refuse("embeddings of another width only in ELECTRA", f"model_type={kind!r}")
-    if not encoder.built:
-        encoder.build()
-    check_plain([block.attention for block in encoder.blocks], encoder.hidden_dim)
+    attentions, weights = plain_parts(model)
+    check_plain(attentions.values(), encoder.hidden_dim)
     if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != kind:
         refuse(f"only the head of {kind}", f"head_dim={model.head_dim}, kind={model.kind!r}")
     if getattr(model, "pooling", "first") != "first":
@@ -117,7 +116,7 @@ def of_encoder(model, encoder, model_type):
     table = BERT.table | HEADS.get((kind, head), {})
     if (kind, head) == ("bert", "EncoderClassifier"):
         table = table | {"hidden": "pooler.dense"}
-    tensors = tensors_of(weights_by_name(model), Names(table))
+    tensors = tensors_of(weights, Names(table))
     segments = "embeddings.token_type_embeddings.weight"
     tensors.setdefault(segments, np.zeros((1, encoder.embedding_dim), "float32"))
     first = encoder.pad_id + 1 if kind == "roberta" else 0
@@ -160,12 +159,13 @@ def _kind(encoder, head):
 
 
 def _of_t5(model):
-    attentions = attentions_of(model)
-    check_plain(attentions, use_bias=False, scale=1.0)
-    first = attentions[0]
-    if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in attentions):
-        refuse("the same heads in all layers", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
-    tensors = tensors_of(weights_by_name(model), T5_GATED if model.gated else T5)
+    attentions, weights = plain_parts(model)
+    check_plain(attentions.values(), use_bias=False, scale=1.0)
+    first, *others = attentions.values()
+    if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in others):
+        heads = sorted({str(layer.num_heads) for layer in attentions.values()})
+        refuse("the same heads in all layers", ", ".join(heads))
+    tensors = tensors_of(weights, T5_GATED if model.gated else T5)
     activation = activation_there(model.activation)
     if model.gated and activation not in ("gelu_new", "silu") or not model.gated and activation not in ("relu", "silu"):
         refuse("feed-forward layers of relu, silu, gated gelu_tanh and gated silu", f"activation={model.activation!r}")

@@ -8,8 +8,8 @@ import numpy as np
 from headattn_io.files import read_json
 from headattn_io.optional import optional_import
 from keras_headattn._types import AttentionLike
-from keras_headattn.interop._copying import copy_weights, weights_by_name
-from keras_headattn.interop._plain import check_plain, refuse
+from keras_headattn.interop._copying import copy_weights
+from keras_headattn.interop._plain import check_plain, plain_parts, refuse
 from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert
@@ -102,7 +102,7 @@ def to_keras_hub(model: Bert) -> keras.Model:
     """Makes a KerasHub backbone with the weights of an encoder.
 
     Args:
-        model: `Bert` with multi-head attention and the other settings of KerasHub's class.
+        model: `Bert` with multi-head attention, or a layer that equals it, and the other settings of KerasHub's class.
 
     Returns:
         `RobertaBackbone` if positions skip padding, `ElectraBackbone` if embeddings have another width and there is a
@@ -120,9 +120,8 @@ def to_keras_hub(model: Bert) -> keras.Model:
     if not isinstance(model, Bert):
         refuse("only encoders, keras_headattn.models.Bert", type(model).__name__)
     models = optional_import("keras_hub").models
-    if not model.built:
-        model.build()
-    check_plain([block.attention for block in model.blocks], model.hidden_dim)
+    attentions, own = plain_parts(model)
+    check_plain(attentions.values(), model.hidden_dim)
     wide = model.embedding_dim != model.hidden_dim
     name = "RobertaBackbone" if model.skip_padding else "ElectraBackbone" if wide else "BertBackbone"
     fixed = {"pad_id": 0, "skip_padding": False, **ENCODERS[name]}
@@ -138,7 +137,7 @@ def to_keras_hub(model: Bert) -> keras.Model:
         arguments.pop("embedding_dim")
     backbone = getattr(models, name)(**arguments)
     theirs = _variables(backbone)
-    weights = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
+    weights = {KERAS_HUB.find(ours): weight for ours, weight in own.items()}
     if weights.keys() != theirs.keys():
         refuse(f"the weights of {name}", ", ".join(sorted(map(str, weights.keys() ^ theirs.keys()))))
     for path, weight in weights.items():

@@ -65,31 +65,26 @@ def tensors_of(weights, names):
     return result
 
 
-def attentions_of(model):
-    return list(_by_path(model).values())
-
-
-def _by_path(model):
-    """Returns the attention layers of an encoder-decoder by the beginning of their weights' names."""
-    if not model.built:
-        model.build()
-    blocks = (*model.encoder_blocks, *model.decoder_blocks)
-    return {f"{block.name}/{name}": layer for block in blocks for name, layer in block.attentions.items()}
-
-
 def plain_parts(model, types=(MultiHeadAttention,)):
-    """Returns the attention layers of a `Transformer` by path and its weights by name, as NumPy arrays.
+    """Returns the attention layers of a model, or of the encoder of a head, by path, and all weights by name, of NumPy.
 
     Layers that equal multi-head attention become it, unless they are of one of the `types`.
     """
-    attentions = _by_path(model)
+    encoder = getattr(model, "encoder", model)
+    if not encoder.built:
+        encoder.build()
+    blocks = encoder.blocks if hasattr(encoder, "blocks") else (*encoder.encoder_blocks, *encoder.decoder_blocks)
+    attentions = {f"{block.name}/{name}": layer for block in blocks for name, layer in block.attentions.items()}
     weights = {name: np.array(ops.convert_to_numpy(weight)) for name, weight in weights_by_name(model).items()}
     for path, layer in attentions.items():
         if type(layer) not in types:
             attentions[path] = plain = _absorbed(layer)
-            weights = {name: weight for name, weight in weights.items() if not name.startswith(f"{path}/")}
             own = weights_by_name(plain).items()
-            weights |= {f"{path}/{name}": np.array(ops.convert_to_numpy(weight)) for name, weight in own}
+            weights |= {
+                f"{path}/{name}": np.array(ops.convert_to_numpy(weight))
+                for name, weight in own
+                if f"{path}/{name}" in weights  # the table of T5's positions has another name, or is another layer's
+            }
     return attentions, weights
 
 

@@ -59,6 +59,20 @@ def test_out_and_in(model, head, tmp_path):
     same(model, from_pretrained(tmp_path, head=head))
 
 
+@pytest.mark.parametrize("attention", ["interacting", GroupedQueryAttention(2, 4, num_key_value_heads=1)])
+@pytest.mark.parametrize("kind", [Bert, T5])
+def test_layers_that_equal_multi_head_attention(kind, attention, tmp_path):
+    model = built(kind(**(SIZES | {"num_layers": 2}), **({"key_dim": 4} if kind is T5 else {}), attention=attention))
+    to_hugging_face(model, tmp_path)
+    again = from_pretrained(tmp_path)
+    block = (again.blocks if kind is Bert else again.decoder_blocks)[1]
+    assert type(block.attention) is MultiHeadAttention
+    given = ids(4) % 20
+    given = {"source": given, "target": given} if kind is T5 else given
+    for found, expected in zip(*(keras.tree.flatten(each(given)) for each in (again, model)), strict=True):
+        np.testing.assert_allclose(array(found), array(expected), atol=1e-6)
+
+
 def test_the_deviation_of_new_weights_goes_along(tmp_path):
     to_hugging_face(built(Bert(**SIZES, initializer_range=0.05)), tmp_path)
     assert from_pretrained(tmp_path).initializer_range == 0.05

@@ -105,6 +105,16 @@ def test_the_tokenizer_of_a_t5(tmp_path):
         tokenizer_of(tmp_path / "preset")
 
 
+def test_summed_interacting_heads():
+    ours = Bert(20, 8, 12, num_layers=2, num_heads=2, activation="gelu_tanh", attention="interacting")
+    ours.build()
+    inputs = {"token_ids": IDS * MASK, "padding_mask": MASK, "segment_ids": np.zeros_like(IDS)}
+    found, expected = to_keras_hub(randomize(ours, 1))(inputs), ours(IDS * MASK)
+    for name in ("sequence_output", "pooled_output"):
+        valid = MASK > 0 if name == "sequence_output" else slice(None)
+        np.testing.assert_allclose(array(found[name])[valid], array(expected[name])[valid], atol=1e-5)
+
+
 @pytest.mark.parametrize("arguments, told", [
     (dict(activation="gelu"), "Received: activation='gelu'"),
     (dict(activation="gelu_tanh", pooler=False), "Received: pooler=False"),
