@@ -229,14 +229,14 @@ def narrow(model: Any, kernels: Any, shortlist: Any, start_id: int, end_id: int,
     return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}
 
 
-def check_shortlist(shortlist, source, target):
-    """Returns a `Shortlist`, or `None`; one of other vocabularies is a ValueError."""
+def check_shortlist(shortlist, source_size, target_size):
+    """Returns a `Shortlist`, or `None`; one of vocabularies of other sizes is a ValueError."""
     if shortlist is None:
         return None
     rows, last = len(shortlist.table), int(max(np.max(shortlist.table, initial=0), *shortlist.always, 0))
-    if rows != source.vocabulary_size or last >= target.vocabulary_size:
+    if rows != source_size or last >= target_size:
         raise ValueError(
-            f"`shortlist` must be of the vocabularies, of {source.vocabulary_size} and {target.vocabulary_size} "
+            f"`shortlist` must be of the vocabularies, of {source_size} and {target_size} "
             f"tokens. Received: a table of {rows} source tokens, with target ids up to {last}"
         )
     return shortlist

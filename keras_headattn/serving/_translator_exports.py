@@ -90,7 +90,7 @@ def export_translator(
             f"Received: searcher.end_id={searcher.end_id}"
         )
     lengths = source_buckets(searcher.model, searcher.max_length, max_source_length)
-    check_shortlist(shortlist, source_tokenizer, target_tokenizer)
+    check_shortlist(shortlist, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
 
     def encode(text):
         ids, cut = source_tokenizer(text), {}
@@ -147,6 +147,7 @@ def export_id_translator(
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     weights: str = "float32",
     cpu_only: bool = False,
+    shortlist: Shortlist | None = None,
 ) -> pathlib.Path:
     """Writes a SavedModel as `export_translator` does, from token ids, for programs without tensorflow-text.
 
@@ -156,10 +157,10 @@ def export_id_translator(
     `prefix` `(B, P)`, the first ids of each translation, zeros after the last one, and `min_length` `(B,)`.
 
     Args:
-        searcher, folder, run, warmup_batch_sizes, weights, cpu_only: as in `export_translator`.
+        searcher, folder, run, warmup_batch_sizes, weights, cpu_only, shortlist: as in `export_translator`.
 
     Raises:
-        ValueError: if `run` is another, or `weights` is unknown.
+        ValueError: if `run` is another, `weights` is unknown, or `shortlist` is of other vocabularies.
         OSError: if it cannot be written.
 
     ```python
@@ -167,8 +168,13 @@ def export_id_translator(
     tf.saved_model.load(path).signatures["serving_default"](ids=tf.constant([[7, 5, 3]]))["ids"]
     ```
     """
-
-    kept = stored_search(searcher, StoredWeights(searcher, weights), cpu_only=cpu_only)
+    model = searcher.model
+    if shortlist is not None:
+        check_shortlist(
+            shortlist, model.source_vocabulary_size, model.target_vocabulary_size or model.source_vocabulary_size
+        )
+    stored = StoredWeights(searcher, weights, shortlist is not None)
+    kept = stored_search(searcher, stored, cpu_only=cpu_only, shortlist=shortlist)
 
     def search(ids, **constraints):
         result = kept(ids, **constraints)
@@ -182,7 +188,7 @@ def export_id_translator(
         return search(ids, **checked(searcher, rows, starts, min_length))
 
     ids, prefix = (tf.TensorSpec((None, None), tf.int32, name=name) for name in ("ids", "prefix"))
-    rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
+    rows = [[1] * length for length in source_buckets(model, searcher.max_length)]
     requests = batches("ids", rows, warmup_batch_sizes)
     unconstrained = [_unconstrained(request, np.zeros(1, "int32")) for request in requests]
     warmup = {"serving_default": requests, "constrained": unconstrained}

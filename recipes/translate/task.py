@@ -241,12 +241,9 @@ class Translate(Task):
     def export(self, model):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
-        given = dict(config.export_arguments, run=config.run)
-        shortlist = self.shortlist()
+        given = dict(config.export_arguments, run=config.run, shortlist=self.shortlist())
         length = translator.max_source_length
-        path = export_translator(
-            searcher, text.source, text.target, folder, max_source_length=length, shortlist=shortlist, **given
-        )
+        path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **given)
         del given["attention"]
         ids_path = export_id_translator(searcher, f"{folder}_ids", **given)
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")

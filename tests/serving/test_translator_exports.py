@@ -213,6 +213,11 @@ def test_shortlists(exported, tokenizers, tmp_path):
     assert all(text.decode().startswith("Katze") for text in texts[:, 0])
     empty = signatures["serving_default"](text=tf.constant([], tf.string))
     assert empty["translations"].shape == (0,)
+    of_ids = tf.saved_model.load(export_id_translator(searcher, tmp_path / "ids", shortlist=shortlist)).signatures
+    found = of_ids["serving_default"](ids=tf.constant(ids))
+    np.testing.assert_array_equal(found["ids"], expected["tokens"])
+    with pytest.raises(ValueError, match="must be of the vocabularies, of 32 and 32 tokens. Received: a table of 31"):
+        export_id_translator(searcher, tmp_path / "ids", shortlist=Shortlist(table[:31], size=14))
 
 
 def test_an_empty_batch_of_text(exported):
