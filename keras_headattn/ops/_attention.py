@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_headattn._types import Tensor
-from keras_headattn.ops._dense import is_one, sizes
+from keras_headattn.ops._dense import is_one
 
 
 def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None) -> Tensor:
@@ -34,11 +34,19 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | N
         column = ops.broadcast_to(ops.cast(sinks, wide), (*ops.shape(logits)[:-1], 1))
         weights = ops.softmax(ops.concatenate([logits, column], axis=-1), axis=-1)[..., :-1]
     else:
-        # Keras warns of a softmax over one element, as in the first decoding step.
-        weights = ops.ones_like(logits) if is_one(logits.shape[-1]) else ops.softmax(logits, axis=-1)
+        weights = _softmax(logits)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros((), wide))
     return ops.cast(weights, dtype)
+
+
+def _softmax(logits):
+    if is_one(logits.shape[-1]):  # Keras warns of a softmax over one element, as in the first decoding step
+        return ops.ones_like(logits)
+    if len(logits.shape) == 4 and isinstance(logits.shape[2], int) and logits.shape[2] <= FEW:
+        # On a CPU, TensorFlow's softmax wakes other threads even for a few numbers; its logarithm does not.
+        return ops.exp(ops.log_softmax(logits, axis=-1))
+    return ops.softmax(logits, axis=-1)
 
 
 def head_product(x: Tensor, y: Tensor) -> Tensor:
@@ -48,19 +56,7 @@ def head_product(x: Tensor, y: Tensor) -> Tensor:
 
 def key_product(x: Tensor, y: Tensor) -> Tensor:
     """Multiplies the rows of x `(B, h, n, k)` with those of y `(B, g, m, k)` as `head_product` does."""
-    if isinstance(x.shape[2], int) and x.shape[2] <= FEW:  # transposes the few queries, not all keys
-        return _grouped(x, y, lambda x, y: _swap_rows(ops.matmul(y, _swap_rows(x))))
     return _grouped(x, y, lambda x, y: ops.einsum("bhnk,bhmk->bhnm", x, y))
-
-
-def _swap_rows(x):
-    """Transposes `(B, h, a, b)` to `(B, h, b, a)`, by a reshape if either size is known to be 1."""
-    if not any(map(is_one, x.shape[2:])):
-        return ops.swapaxes(x, 2, 3)
-    if is_one(x.shape[3]):  # two operations rather than five if several sizes are unknown
-        return ops.expand_dims(ops.squeeze(x, 3), 2)
-    batch, heads, a, b = sizes(x)
-    return ops.reshape(x, (batch, heads, b, a))
 
 
 def _grouped(x, y, product):
@@ -75,7 +71,7 @@ def _grouped(x, y, product):
     return ops.reshape(found, (batch, heads, n, ops.shape(found)[-1]))
 
 
-FEW = 8  # queries for which `key_product` transposes them
+FEW = 8  # queries of a decoding step
 
 NARROW = 32  # width of heads up to which XLA makes faster code of an einsum than of a matmul
 
