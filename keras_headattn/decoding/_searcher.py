@@ -1,3 +1,4 @@
+import collections
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -191,8 +192,10 @@ class Searcher(Model):
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         kwargs = {} if kernels is None else {"kernels": kernels}
+        unpack = pack_vectors(kwargs)
 
         def step(tokens, cache, index, position, mask):
+            kwargs = unpack()
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
             if not self.coverage_penalty:
                 return model.decode_step(tokens, cache, index, positions, mask, **kwargs)
@@ -316,6 +319,27 @@ class Searcher(Model):
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})
+
+
+def pack_vectors(tree):
+    """Stacks vectors of the same size; returns a function that returns the tree again.
+
+    Without XLA, TensorFlow's loops run three operations a step for each tensor that they read.
+    """
+    leaves = keras.tree.flatten(tree)
+    groups = collections.defaultdict(list)
+    for i, leaf in enumerate(leaves):
+        if ops.is_tensor(leaf) and len(leaf.shape) == 1:
+            groups[leaf.shape[0], leaf.dtype].append(i)
+    packed = [(group, ops.stack([leaves[i] for i in group])) for group in groups.values() if len(group) > 1]
+
+    def unpack():
+        found = dict(enumerate(leaves))
+        for group, stacked in packed:
+            found.update(zip(group, ops.unstack(stacked, len(group)), strict=True))
+        return keras.tree.pack_sequence_as(tree, list(found.values()))
+
+    return unpack
 
 
 def cross_attention(layers):
