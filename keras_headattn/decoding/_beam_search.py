@@ -119,12 +119,12 @@ def beam_search(
             coverage = [ops.take_along_axis(covered, origin[..., None], axis=1)]
         if reorder is not None:
             cache = reorder(cache, ops.reshape(k * items + origin, (-1,)))
-        # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories: by
-        # products, as TensorFlow without XLA takes time for each operation.
-        chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
-        origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
+        # Keep the best K ended and K open of K ended and 2K continued sequences, and pick their histories: products
+        # of several matrices wait for a second thread, without XLA.
+        origins = ops.concatenate([ended_rows, parents + k], axis=1)
+        origins = pick(origins, ops.concatenate([chosen, chosen_open + k], axis=1))
         is_next = ops.equal(positions, index)
-        history = ops.where(is_next, next_slots, ops.matmul(ops.matmul(chosen, origins), history))
+        history = ops.where(is_next, next_slots, pick(history, origins))
         written = ops.where(is_next, last[..., None], written)
         if gains:
             added = _difference(scores, ops.take_along_axis(old, origin, axis=1))

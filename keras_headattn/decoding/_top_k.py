@@ -38,6 +38,7 @@ def top_k(x, k):
 
 
 def pick(values, chosen):
-    """Returns integers `(B, m)` of `values` `(B, n)` at the indices `chosen` `(B, m)`."""
-    is_chosen = ops.equal(chosen[..., None], np.arange(values.shape[1], dtype="int32"))  # (B, m, n)
-    return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=-1)
+    """Returns `(B, m, ...)` of `values` `(B, n, ...)` at the indices `chosen` `(B, m)`."""
+    numbers = np.arange(values.shape[1], dtype="int32").reshape(-1, *[1] * (len(values.shape) - 2))
+    is_chosen = ops.equal(chosen[(..., *[None] * (len(values.shape) - 1))], numbers)  # (B, m, n, ...)
+    return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=2)

@@ -1,8 +1,23 @@
 """The cache of an attention layer: a dictionary of tensors by name."""
 
+import contextlib
+import contextvars
+
 from keras import ops
 
 from keras_headattn.ops._cache import row_indices, write_rows
+
+_shared = contextvars.ContextVar("row indices by number of heads", default=None)
+
+
+@contextlib.contextmanager
+def shared_row_indices():
+    """Computes row indices once for all layers that write the same rows of their caches."""
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
 
 
 def empty_cache(entry, batch_size, max_length):
@@ -12,7 +27,7 @@ def empty_cache(entry, batch_size, max_length):
 
 def write_entry(cache, entry, index):
     """Returns the cache with the entry of new keys from row `index` on."""
-    indices = {}  # by number of heads
+    indices = {} if _shared.get() is None else _shared.get()  # by number of heads
     for name, x in entry.items():
         if x.shape[1] not in indices:
             indices[x.shape[1]] = row_indices(x, index)

@@ -69,6 +69,8 @@ def _side_by_side(layer, side):
 
 def _split_heads(product, lengths, shapes):
     """Splits a product `(B * n, all)` into `(B, heads, n, width)` for each (heads, width) of `shapes`."""
+    if len(shapes) == 1:
+        return [swap_heads(ops.reshape(product, (*lengths, *shapes[0])))]
     if len({*shapes}) == 1:
         batch, n = lengths
         heads, width = shapes[0]
@@ -77,5 +79,5 @@ def _split_heads(product, lengths, shapes):
         together = ops.reshape(product, (batch, n, len(shapes), heads, width))
         return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))  # (k, B, h, n, d)
     ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
-    parts = (product[:, end - math.prod(shape) : end] for end, shape in zip(ends, shapes, strict=True))
+    parts = [product[:, end - math.prod(shape) : end] for end, shape in zip(ends, shapes, strict=True)]
     return [swap_heads(ops.reshape(part, (*lengths, *shape))) for part, shape in zip(parts, shapes, strict=True)]

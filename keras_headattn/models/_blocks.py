@@ -1,5 +1,7 @@
 """The stack of blocks that models share."""
 
+from keras_headattn.layers._cache import shared_row_indices
+
 
 class Stack:
     """Blocks that run in turn, each with the score maps of the one before; `GraphBlock` takes no maps.
@@ -55,7 +57,8 @@ class Stack:
         """Returns `x` after the last block, and the caches for the next step."""
         kernels = kernels or [None] * len(self.blocks)
         each = [{"cache": cache, "kernels": own} for cache, own in zip(caches, kernels, strict=True)]
-        states = list(self.run(x, each=each, training=False, **arguments))
+        with shared_row_indices():
+            states = list(self.run(x, each=each, training=False, **arguments))
         return states[-1][0], [state["cache"] for _, state in states]
 
     def grow_cache(self, caches, max_length):

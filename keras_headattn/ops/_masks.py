@@ -13,9 +13,13 @@ def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: in
         query_length, key_length: number of queries `n` and of keys `m`.
         offset: position of the first query among the keys; an integer or a scalar tensor.
     """
-    rows = ops.arange(query_length, dtype="int32")[None, :, None] + offset
-    columns = ops.arange(key_length, dtype="int32")[None, None, :]
-    return ops.less_equal(columns, rows)
+    rows, columns = (_arange(length) for length in (query_length, key_length))
+    return ops.less_equal(columns[None, None], ops.add(rows[None, :, None], offset))
+
+
+def _arange(length):
+    """Returns 0, 1, ..., as a constant if the length is known."""
+    return (np if isinstance(length, int) else ops).arange(length, dtype="int32")
 
 
 def sliding_window_mask(query_positions: Tensor, key_positions: Tensor, window: int) -> Tensor:

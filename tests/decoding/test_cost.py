@@ -96,7 +96,7 @@ def operations_of_a_step(function):
     return {kind: number for kind, number in kinds.items() if kind not in ("Const", "Identity", "NoOp")}
 
 
-@pytest.mark.parametrize("beam_size, most", [(4, 245), (1, 229)])
+@pytest.mark.parametrize("beam_size, most", [(4, 240), (1, 207)])
 def test_operations_of_a_step_of_two_layers(beam_size, most):
     """Before kernels were made once and sizes left alone it was 750 and 540."""
     model = Transformer(100, num_layers=2, hidden_dim=32, intermediate_dim=64, num_heads=4)
@@ -105,7 +105,7 @@ def test_operations_of_a_step_of_two_layers(beam_size, most):
     kinds = operations_of_a_step(search.get_concrete_function(tf.TensorSpec((None, None), tf.int32)))
     assert sum(kinds.values()) <= most, kinds
     # Products: of inputs, of queries, of heads twice and of the feed-forward layer twice a layer, and the logits.
-    assert kinds["MatMul"] == 13 and kinds["BatchMatMulV2"] == 8 + (2 if beam_size > 1 else 0)
+    assert kinds["MatMul"] == 13 and kinds["BatchMatMulV2"] == 8
 
 
 def test_the_search_of_an_export_for_cpus_runs_in_one_thread_and_reads_variables_once():

@@ -16,6 +16,7 @@ from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.ops._dense import apply_kernel, sizes
+from keras_headattn.ops._masks import causal_mask
 
 SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
 SOURCE, TARGET = 0, 1  # indices of either side in lists of layers
@@ -312,15 +313,16 @@ class EncoderDecoder(ChunkedLossModel):
         if positions is None:
             positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(TARGET, tokens, False, positions)
-        if attention_mask is not None:
-            attention_mask = attention_mask[:, None]  # once for all blocks
+        if attention_mask is None:
+            length = ops.shape(cache["blocks"][0]["attention"]["value"])[2]
+            attention_mask = causal_mask(ops.shape(tokens)[1], length, index)
         kernels = kernels or {}
         x, blocks = self.decoder_stack.step(
             x,
             cache["blocks"],
             kernels.get("blocks"),
             memory_mask=cache["source_mask"],
-            attention_mask=attention_mask,
+            attention_mask=attention_mask[:, None],  # once for all blocks
             index=index,
             positions=positions,
         )
