@@ -192,7 +192,6 @@ class Searcher(Model):
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         kwargs = {} if kernels is None else {"kernels": kernels}
-        unpack = pack_vectors(kwargs)
 
         def step(tokens, cache, index, position, mask):
             kwargs = unpack()
@@ -209,10 +208,12 @@ class Searcher(Model):
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
             constraints = self._constrained(prefix, min_length)
             if shortlist is None:
+                unpack = pack_vectors(kwargs)
                 return self._search(step, inputs, kwargs, constraints)
             ids, added, kwargs["kernels"] = narrow(
                 model, kernels, shortlist, self.start_id, self.end_id, constraints.suppress
             )
+            unpack = pack_vectors(kwargs)
             constraints = dataclasses.replace(constraints, suppress=())
             if constraints.prefix is not None:
                 places = ops.argmax(ops.cast(ops.equal(constraints.prefix[..., None], ids), "int32"), axis=-1)
