@@ -534,8 +534,13 @@ class Attention(SavedNames):
 
         Plain dot-product attention is one fused operation if nothing reads the weights.
         """
-        # A decoding step has too few queries for the fused kernel to pay off.
-        wanted = state.cache is None and not state.needs_weights and not (self.dropout and state.training)
+        # It does not pay off for the few queries of a decoding step, nor on heads side by side, as `kernels` make them.
+        wanted = (
+            state.cache is None
+            and not state.kernels
+            and not state.needs_weights
+            and not (self.dropout and state.training)
+        )
         if self._is_fused and wanted:
             bias = self._bias(query, state)
             heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)

@@ -12,6 +12,7 @@ from headattn_io.files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._attention_signature import text_attention
 from keras_headattn.serving._buckets import after, bucket_lengths, is_longer, pad_to_bucket
+from keras_headattn.serving._inference import in_one_thread, projected_together
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -34,6 +35,7 @@ def export_classifier(
     activation: str = "softmax",
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     attention: bool = False,
+    cpu_only: bool = False,
 ) -> pathlib.Path:
     """Writes a SavedModel that classifies texts, with the vocabulary inside, and returns the `Path` of the new version.
 
@@ -59,6 +61,8 @@ def export_classifier(
         warmup_batch_sizes: ints, batch sizes of the warm-up requests to write, see `write_warmup`: a server's
             `allowed_batch_sizes`. Default (1, 8); `()` for none.
         attention: bool, True to add the signature `attention`. Default False.
+        cpu_only: bool, True if servers have no GPU: operations run in one thread, and products still in several; not on
+            GPUs. Default False.
 
     Raises:
         ValueError: if the model and `class_names` disagree, `run` is another, or there is no attention to return.
@@ -71,7 +75,8 @@ def export_classifier(
     ```
     """
     classify = likeliest(model, class_names, top, activation)
-    return _export_texts(classify, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention)
+    arguments = max_length, pairs, run, warmup_batch_sizes, attention, cpu_only
+    return _export_texts(classify, model, tokenizer, folder, *arguments)
 
 
 def export_regressor(
@@ -83,12 +88,13 @@ def export_regressor(
     run: str | None = None,
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     attention: bool = False,
+    cpu_only: bool = False,
 ) -> pathlib.Path:
     """Writes a SavedModel as `export_classifier` does, with float32 `values` `(B,)` in place of classes and scores.
 
     Args:
         model: Keras model from ids `(B, n)` to numbers `(B, 1)`; for pairs, as in `Classifier`.
-        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as in `export_classifier`.
+        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention, cpu_only: as in `export_classifier`.
 
     ```python
     export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
@@ -99,10 +105,11 @@ def export_regressor(
     def rate(inputs):
         return {"values": numbers(inputs)[:, 0]}
 
-    return _export_texts(rate, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention)
+    arguments = max_length, pairs, run, warmup_batch_sizes, attention, cpu_only
+    return _export_texts(rate, model, tokenizer, folder, *arguments)
 
 
-def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
+def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention, cpu_only):
     joins_pairs = getattr(tokenizer, "joins_pairs", False)
     if joins_pairs:
         tokenizer = tokenizer.with_max_length(max_length)
@@ -126,10 +133,13 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         functions["attention"] = text_attention(predict, model, tokenizer)
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
-    signatures = {name: (after(encode, function), specs) for name, function in functions.items()}
+    functions = {name: after(encode, function) for name, function in functions.items()}
+    if cpu_only:
+        functions = {name: in_one_thread(function) for name, function in functions.items()}
+    signatures = {name: (function, specs) for name, function in functions.items()}
     requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, [dict.fromkeys(names, request["text"]) for request in requests])
-    with _any_device(model):
+    with _any_device(model), projected_together(model):
         return save_signatures(signatures, folder, [tokenizer], run, warmup)
 
 

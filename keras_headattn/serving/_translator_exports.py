@@ -1,6 +1,5 @@
 """SavedModels that translate text or ids."""
 
-import contextlib
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from headattn_io.files import Path
-from keras_headattn._private import in_sequence
 from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.serving._attention_signature import piece_names, translation_attention
 from keras_headattn.serving._buckets import after, cut_ids, is_longer, pad_to_bucket
+from keras_headattn.serving._inference import in_one_thread
 from keras_headattn.serving._stored_weights import StoredWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
@@ -229,17 +228,15 @@ def shortlisted(shortlist, sources, prefix=None):
 
 def stored_search(searcher, kept, jit_compile=False, cpu_only=False, shortlist=None):
     """Returns the search with `StoredWeights` as a function of ids `(B, n)`, in one thread if `cpu_only`."""
-    search = tf.function(
-        lambda ids, **constraints: searcher.search(ids, *kept.read(), **constraints),
-        autograph=False,
-        jit_compile=jit_compile,
-        experimental_attributes={"_noinline": True} if cpu_only else None,  # inlined, it would run in several threads
-    )
+
+    def search(ids, **constraints):
+        return searcher.search(ids, *kept.read(), **constraints)
+
+    traced = in_one_thread(search) if cpu_only else tf.function(search, autograph=False, jit_compile=jit_compile)
 
     def call(ids, **constraints):
         if shortlist is not None:
             constraints["shortlist"] = shortlisted(shortlist, ids, constraints.get("prefix"))
-        with in_sequence() if cpu_only else contextlib.nullcontext():
-            return search(ids, **constraints)
+        return traced(ids, **constraints)
 
     return call
