@@ -28,10 +28,12 @@ ATTENTIONS = {OURS: {}, EVOLVING: dict(attention="evolving", attention_arguments
 HUGGING_FACE, KERAS_HUB, ONNX = "Hugging Face", "KerasHub", "ONNX Runtime"
 BATCHES = ((32, 32), (16, 128))  # rows and tokens of the longest, to train
 REQUESTS = ((1, 32), (1, 128), (32, 32), (32, 128))
-SESSIONS = {  # threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
-    "export": (0, ""),
-    "export, one thread": (1, ""),
-    "export, XLA flags": (0, XLA),
+SESSIONS = {  # whether the export is for CPUs alone; threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
+    "export": (False, 0, ""),
+    "export, one thread": (False, 1, ""),
+    "export, XLA flags": (False, 0, XLA),
+    "export for CPUs": (True, 0, ""),
+    "export for CPUs, one thread": (True, 1, ""),
 }
 RATE, DECAY, CLIPNORM = 2e-5, 0.01, 1.0  # the defaults of `recipes.glue`
 
@@ -145,8 +147,9 @@ def answers(folder, function, name):
     return {(request, name): functools.partial(function, texts) for request, texts in requests().items()}
 
 
-def session_answers(folder, path, name):
-    threads, flags = SESSIONS[name]
+def session_answers(folder, paths, name):
+    cpu_only, threads, flags = SESSIONS[name]
+    path = paths[cpu_only]
     import_tensorflow(path, flags)
     import tensorflow_text  # noqa: F401  (its operations)
 
@@ -230,10 +233,10 @@ def train(stack, folder, limits):
 
 
 def serve(stack, folder, limits):
-    path = in_a_fresh_process(minilm.export, folder, requests())
+    paths = {cpu_only: in_a_fresh_process(minilm.export, folder, requests(), cpu_only) for cpu_only in (False, True)}
     cases = {}
     for name in SESSIONS:
-        cases |= start(stack, "session_answers", folder, path, name)
+        cases |= start(stack, "session_answers", folder, paths, name)
     for peer in ("torch_answers", "onnx_answers"):  # the first writes the model for the second
         for threads in sorted({1, timing.cores()}):
             cases |= start(stack, peer, folder, threads, threads=threads)

@@ -58,13 +58,13 @@ def make_folder(folder):
     pathlib.Path(folder, "vocab.txt").write_text("\n".join(tokens()) + "\n", encoding="utf-8")
 
 
-def export(folder, batches):
-    """Writes the SavedModel to `folder/export/1` and each batch's probabilities to a file; returns the SavedModel's
-    path.
+def export(folder, batches, cpu_only=False):
+    """Writes a SavedModel and each batch's probabilities to `folder`, and returns the SavedModel's path.
 
     Args:
         folder: that of `make_folder`.
         batches: dictionary from number of rows and length to texts.
+        cpu_only: as in `export_classifier`.
     """
     import keras
 
@@ -74,7 +74,8 @@ def export(folder, batches):
     model, tokenizer = from_pretrained(folder, head="classifier"), tokenizer_of(folder)
     expected = [keras.ops.softmax(model(tokenizer(texts))) for texts in batches.values()]
     np.save(pathlib.Path(folder, EXPECTED), np.concatenate(expected))
-    return str(export_classifier(model, tokenizer, CLASSES, f"{folder}/export", max_length=128, warmup_batch_sizes=()))
+    arguments = dict(max_length=128, warmup_batch_sizes=(), cpu_only=cpu_only)
+    return str(export_classifier(model, tokenizer, CLASSES, f"{folder}/export", **arguments))
 
 
 def check(folder, probabilities):

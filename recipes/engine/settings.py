@@ -143,8 +143,9 @@ class Serving:
     title = "serving"
 
     export_arguments: dict = option(
-        {"attention": True},
-        "of SavedModels; attention=true: a signature of that name says where heads look",
+        {"attention": True, "cpu_only": False},
+        "of SavedModels; attention=true: a signature of that name says where heads look; cpu_only=true: for servers "
+        "without GPU, faster there",
         changeable=True,
     )
 

@@ -92,12 +92,16 @@ def export_all(folder):
         "classifier_words": export_classifier(
             _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
         ),
-        "classifier_pieces": export_classifier(_text_model(pieces[0], 3), pieces[0], CLASSES, folder / "pieces"),
-        "pairs_word_pieces": export_classifier(
-            _segments_model(word_pieces), word_pieces, CLASSES, folder / "word_pieces", 20, True
+        "classifier_pieces": export_classifier(
+            _text_model(pieces[0], 3), pieces[0], CLASSES, folder / "pieces", cpu_only=True
         ),
-        "pairs_bytes": export_classifier(_text_model(byte_pairs, 3), byte_pairs, CLASSES, folder / "bytes", 20, True),
-        "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor"),
+        "pairs_word_pieces": export_classifier(
+            _segments_model(word_pieces), word_pieces, CLASSES, folder / "word_pieces", 20, True, cpu_only=True
+        ),
+        "pairs_bytes": export_classifier(
+            _text_model(byte_pairs, 3), byte_pairs, CLASSES, folder / "bytes", 20, True, cpu_only=True
+        ),
+        "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
         "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
