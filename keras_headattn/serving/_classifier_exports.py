@@ -133,10 +133,9 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         functions["attention"] = text_attention(predict, model, tokenizer)
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
-    functions = {name: after(encode, function) for name, function in functions.items()}
-    if cpu_only:
+    if cpu_only:  # not the tokenizer, which would wait forever in a session of one thread
         functions = {name: in_one_thread(function) for name, function in functions.items()}
-    signatures = {name: (function, specs) for name, function in functions.items()}
+    signatures = {name: (after(encode, function), specs) for name, function in functions.items()}
     requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, [dict.fromkeys(names, request["text"]) for request in requests])
     with _any_device(model), projected_together(model):

@@ -16,6 +16,12 @@ def in_one_thread(function):
 
     def call(*args, **kwargs):
         with in_sequence():
+            graph = traced.get_concrete_function(*args, **kwargs).graph.as_graph_def()
+            nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+            if {"If", "StatelessIf"} & {node.op for node in nodes}:  # would wait forever in a session of one thread
+                raise ValueError(
+                    "`cpu_only` must be False for models with conditions (`tf.cond`). Received: cpu_only=True"
+                )
             return traced(*args, **kwargs)
 
     return call

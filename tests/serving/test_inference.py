@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.layers import ATTENTIONS, MultiHeadAttention
-from keras_headattn.models import Bert, EncoderClassifier
+from keras_headattn.models import Bert, BiLSTMEncoder, EncoderClassifier, SentenceClassifier
 from keras_headattn.serving import export_classifier
 from keras_headattn.serving._inference import projected_together
 from keras_headattn.text import WordTokenizer
@@ -31,6 +31,19 @@ def operations(path):
     graph = tf.saved_model.load(path).signatures["serving_default"].graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     return collections.Counter(node.op for node in nodes), nodes
+
+
+def assert_allclose_in_one_thread(path, texts, expected):
+    """A condition within `in_sequence` would wait forever for a second thread."""
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, use_per_session_threads=True
+    )
+    with tf.compat.v1.Session(graph=tf.Graph(), config=options) as session:
+        signature = tf.compat.v1.saved_model.loader.load(session, ["serve"], str(path)).signature_def["serving_default"]
+        fed = {signature.inputs["text"].name: texts}
+        limit = tf.compat.v1.RunOptions(timeout_in_ms=60_000)
+        scores = session.run(signature.outputs["scores"].name, fed, options=limit)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted({*ATTENTIONS} - {"luong"}))  # has one head
@@ -64,5 +77,23 @@ def test_exports(cpu_only, tmp_path):
     kinds, nodes = operations(path)
     # Four products a block, and pooler and output.
     assert "Einsum" not in kinds and kinds["MatMul"] == 4 * 2 + 2, kinds
+    assert_allclose_in_one_thread(path, texts, expected)
     executors = {node.attr["executor_type"].s for node in nodes if node.op == "StatefulPartitionedCall"}
     assert (b"SINGLE_THREADED_EXECUTOR" in executors) == cpu_only
+
+
+def test_recurrent_models_in_one_thread(tmp_path):
+    tokenizer = WordTokenizer(["a", "b", "c"])
+    model = SentenceClassifier(BiLSTMEncoder(tokenizer.vocabulary_size, 4, 3), 3)
+    model.build()
+    path = export_classifier(model, tokenizer, CLASSES, tmp_path, cpu_only=True, warmup_batch_sizes=())
+    expected = -np.sort(-keras.ops.softmax(model(tokenizer(["a b", "c"]))), axis=1)
+    assert_allclose_in_one_thread(path, ["a b", "c"], expected)
+
+
+def test_conditions(tmp_path):
+    inputs = keras.Input((None,), dtype="int32")
+    x = keras.layers.Lambda(lambda ids: tf.cond(tf.shape(ids)[0] > 1, lambda: ids, lambda: -ids))(inputs)
+    model = keras.Model(inputs, keras.layers.Embedding(6, 3)(x)[:, 0])
+    with pytest.raises(ValueError, match=r"`cpu_only` must be False for models with conditions .* cpu_only=True"):
+        export_classifier(model, WordTokenizer(["a", "b", "c"]), CLASSES, tmp_path, cpu_only=True)
