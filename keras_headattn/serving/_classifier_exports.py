@@ -65,7 +65,8 @@ def export_classifier(
             GPUs. Default False.
 
     Raises:
-        ValueError: if the model and `class_names` disagree, `run` is another, or there is no attention to return.
+        ValueError: if the model and `class_names` disagree, `run` is another, there is no attention to return, or a
+            model for `cpu_only` has conditions (`tf.cond`).
         OSError: if it cannot be written.
 
     ```python
