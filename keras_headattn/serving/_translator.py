@@ -141,6 +141,7 @@ class Translator:
             raise ValueError(f"`beam_size` must be at most half of {pieces} pieces. Received: beam_size={beam_size}")
         self.buckets = source_buckets(model, max_length, max_source_length)
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
+        self._kernels = tf.function(self.searcher.decoding_kernels, autograph=False)
         self._score = tf.function(self.searcher.score, jit_compile=jit_compile, autograph=False, reduce_retracing=True)
 
     @property
@@ -161,7 +162,7 @@ class Translator:
         prefix = None if prefixes is None else self._prefix(sentences, prefixes)[places]
         translations = [Translation("", 0.0)] * len(sentences)
         done = len(sentences) - len(places)
-        kernels = self.searcher.decoding_kernels()  # once, not in each batch
+        kernels = self._kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
             own = None if prefix is None else pad_ids(prefix[indices], len(batch), prefix.shape[1])
             among = None if self.shortlist is None else self.shortlist.ids(batch, () if own is None else own)
