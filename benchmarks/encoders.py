@@ -22,27 +22,13 @@ import tempfile
 import numpy as np
 
 from benchmarks import minilm, timing
-from benchmarks.exports import XLA, Session, import_tensorflow, in_a_fresh_process
+from benchmarks.exports import SESSIONS, Session, import_tensorflow, in_a_fresh_process
 
 OURS, EVOLVING = "this library", "this library, evolving attention"
 ATTENTIONS = {OURS: {}, EVOLVING: dict(attention="evolving", attention_arguments=dict(alpha=0.1, beta=0.1))}
 HUGGING_FACE, KERAS_HUB, ONNX = "Hugging Face", "KerasHub", "ONNX Runtime"
 BATCHES = ((32, 32), (16, 128))  # rows and tokens of the longest, to train
 REQUESTS = ((1, 32), (1, 128), (32, 32), (32, 128))
-SESSIONS = {  # whether the export is for CPUs alone; threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
-    "export": (False, 0, ""),
-    "export, one thread": (False, 1, ""),
-    "export, XLA flags": (False, 0, XLA),
-    "export for CPUs": (True, 0, ""),
-    "export for CPUs, one thread": (True, 1, ""),
-}
-# Matrices of a block: of queries, keys and values, of the output, and of the feed-forward layer.
-MATRICES = minilm.LAYERS * (
-    (minilm.WIDTH, 3 * minilm.WIDTH),
-    (minilm.WIDTH, minilm.WIDTH),
-    (minilm.WIDTH, minilm.FEED_FORWARD),
-    (minilm.FEED_FORWARD, minilm.WIDTH),
-)
 RATE, DECAY, CLIPNORM = 2e-5, 0.01, 1.0  # the defaults of `recipes.glue`
 
 
@@ -171,58 +157,6 @@ def session_answers(folder, paths, name):
     return answers(folder, classify, name)
 
 
-def multiply(x, matrices):
-    """Multiplies rows `(n, width)` with the matrices in turn; each takes as many columns as it has rows."""
-    for matrix in matrices:
-        x = x[:, : matrix.shape[0]] @ matrix
-    return x
-
-
-def products(function, library):
-    """Returns functions that multiply as many rows as each request has tokens, padding included."""
-    rows = {request: np.ones((request[0] * request[1], minilm.WIDTH), "float32") for request in REQUESTS}
-    return {(request, f"products alone, {library}"): functools.partial(function, x) for request, x in rows.items()}
-
-
-def random_matrices():
-    rng = np.random.default_rng(0)
-    return [rng.normal(0, 0.05, shape).astype("float32") for shape in MATRICES]
-
-
-def session_products(folder):
-    """Returns the products alone, in a server's session."""
-    import tensorflow as tf
-
-    module = tf.Module()
-    module.matrices = [tf.Variable(matrix) for matrix in random_matrices()]
-    signature = [tf.TensorSpec((None, minilm.WIDTH), name="x")]
-    function = tf.function(lambda x: {"x": multiply(x, module.matrices)}, signature)
-    tf.saved_model.save(module, f"{folder}/products", function)
-    session = Session(f"{folder}/products")
-    return products(lambda x: session.call("serving_default", {"x": x}), "in TensorFlow")
-
-
-def onnx_products(folder):
-    """Returns the products alone, by ONNX Runtime."""
-    import onnxruntime
-    import torch
-
-    class Products(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.matrices = torch.nn.ParameterList([torch.from_numpy(matrix) for matrix in random_matrices()])
-
-        def forward(self, x):
-            return multiply(x, self.matrices)
-
-    path, options = f"{folder}/products.onnx", onnxruntime.SessionOptions()
-    axes = {"x": {0: "rows"}}
-    torch.onnx.export(Products(), torch.ones(2, minilm.WIDTH), path, input_names=["x"], dynamic_axes=axes, dynamo=False)
-    options.intra_op_num_threads = timing.cores()
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return products(lambda x: session.run(None, {"x": x}), f"in {ONNX}")
-
-
 def torch_answers(folder, threads):
     """Returns Hugging Face's answers and writes the model for ONNX Runtime."""
     import torch
@@ -300,8 +234,9 @@ def serve(stack, folder, limits):
     for peer in ("torch_answers", "onnx_answers"):  # the first writes the model for the second
         for threads in sorted({1, timing.cores()}):
             cases |= start(stack, peer, folder, threads, threads=threads)
-    for limit in ("session_products", "onnx_products"):
-        cases |= start(stack, limit, folder)
+    for library in ("tensorflow", "onnx"):
+        worker = timing.Worker(f"benchmarks.products:{library}_products", folder, REQUESTS, threads=timing.cores())
+        cases |= stack.enter_context(worker).cases
     rows = []
     for request, rounds in measured(cases, "export", limits):
         for name in rounds.seconds:

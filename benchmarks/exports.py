@@ -27,6 +27,13 @@ from benchmarks import timing
 from benchmarks.sizes import TITLE
 
 XLA = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
+SESSIONS = {  # whether the export is for CPUs alone; threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
+    "export": (False, 0, ""),
+    "export, one thread": (False, 1, ""),
+    "export, XLA flags": (False, 0, XLA),
+    "export for CPUs": (True, 0, ""),
+    "export for CPUs, one thread": (True, 1, ""),
+}
 SETTINGS = {  # threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`; signature
     "no settings": (0, "", "serving_default"),
     "one thread": (1, "", "serving_default"),

@@ -17,19 +17,12 @@ import tempfile
 import numpy as np
 
 from benchmarks import timing
-from benchmarks.exports import XLA, Session, import_tensorflow
+from benchmarks.exports import SESSIONS, Session, import_tensorflow
 from benchmarks.sizes import TITLE, VOCABULARY
 
 LENGTHS = (8, 14, 20, 27, 33, 40, 52, 64)  # of the sources
 TARGET = 32
 BEAMS = (1, 4)
-SESSIONS = {  # whether the export is for CPUs alone; threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
-    "export": (False, 0, ""),
-    "export, one thread": (False, 1, ""),
-    "export, XLA flags": (False, 0, XLA),
-    "export for CPUs": (True, 0, ""),
-    "export for CPUs, one thread": (True, 1, ""),
-}
 SEARCHER, PEERS = "Searcher, XLA", ("Hugging Face Marian", "CTranslate2")
 
 

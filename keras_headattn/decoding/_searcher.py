@@ -1,4 +1,3 @@
-import collections
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
 from keras_headattn.decoding._beam_search import beam_search, check_coverage
 from keras_headattn.decoding._constraints import Constraints, restrict, with_rows_repeated
+from keras_headattn.decoding._packing import pack_vectors
 from keras_headattn.decoding._row_search import check_sampling, greedy_search, sample_search
 from keras_headattn.decoding._search import check_search, search_lengths
 from keras_headattn.decoding._shortlist import narrow
@@ -192,32 +192,17 @@ class Searcher(Model):
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         kwargs = {} if kernels is None else {"kernels": kernels}
-
-        def step(tokens, cache, index, position, mask):
-            kwargs = unpack()
-            positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
-            if not self.coverage_penalty:
-                return model.decode_step(tokens, cache, index, positions, mask, **kwargs)
-            with capture_intermediates() as layers:
-                logits, cache = model.decode_step(tokens, cache, index, positions, mask, **kwargs)
-            return logits, cache, cross_attention(layers)
-
         # TensorFlow would read variables anew in each step; `value_of` is beneath the cast of mixed precision.
         if weights is None and keras.backend.backend() == "tensorflow":
             weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
             constraints = self._constrained(prefix, min_length)
             if shortlist is None:
-                unpack = pack_vectors(kwargs)
-                return self._search(step, inputs, kwargs, constraints)
-            ids, added, kwargs["kernels"] = narrow(
-                model, kernels, shortlist, self.start_id, self.end_id, constraints.suppress
+                return self._search(self._step(kwargs), inputs, kwargs, constraints)
+            ids, added, kwargs["kernels"], constraints = narrow(
+                model, kernels, shortlist, self.start_id, self.end_id, constraints
             )
-            unpack = pack_vectors(kwargs)
-            constraints = dataclasses.replace(constraints, suppress=())
-            if constraints.prefix is not None:
-                places = ops.argmax(ops.cast(ops.equal(constraints.prefix[..., None], ids), "int32"), axis=-1)
-                constraints = dataclasses.replace(constraints, prefix=places)
+            step = self._step(kwargs)
 
             def step_among(tokens, *args):
                 logits, *found = step(ops.take(ids, tokens), *args)
@@ -225,6 +210,21 @@ class Searcher(Model):
 
             found = self._search(step_among, inputs, kwargs, constraints, start_id=2, end_id=1)
             return {**found, "tokens": ops.take(ids, found["tokens"])}
+
+    def _step(self, kwargs):
+        """Returns the step of a search; `kwargs` are the model's."""
+        unpack = pack_vectors(kwargs)
+
+        def step(tokens, cache, index, position, mask):
+            kwargs = unpack()
+            positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
+            if not self.coverage_penalty:
+                return self.model.decode_step(tokens, cache, index, positions, mask, **kwargs)
+            with capture_intermediates() as layers:
+                logits, cache = self.model.decode_step(tokens, cache, index, positions, mask, **kwargs)
+            return logits, cache, cross_attention(layers)
+
+        return step
 
     def _constrained(self, prefix, min_length):
         """Returns the constraints with those of a call."""
@@ -320,27 +320,6 @@ class Searcher(Model):
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})
-
-
-def pack_vectors(tree):
-    """Stacks vectors of the same size; returns a function that returns the tree again.
-
-    Without XLA, TensorFlow's loops run three operations a step for each tensor that they read.
-    """
-    leaves = keras.tree.flatten(tree)
-    groups = collections.defaultdict(list)
-    for i, leaf in enumerate(leaves):
-        if ops.is_tensor(leaf) and len(leaf.shape) == 1:
-            groups[leaf.shape[0], leaf.dtype].append(i)
-    packed = [(group, ops.stack([leaves[i] for i in group])) for group in groups.values() if len(group) > 1]
-
-    def unpack():
-        found = dict(enumerate(leaves))
-        for group, stacked in packed:
-            found.update(zip(group, ops.unstack(stacked, len(group)), strict=True))
-        return keras.tree.pack_sequence_as(tree, list(found.values()))
-
-    return unpack
 
 
 def cross_attention(layers):

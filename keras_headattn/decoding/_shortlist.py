@@ -14,8 +14,6 @@ from headattn_io.files import Path, write_atomically
 from keras_headattn._validation import check_positive
 from keras_headattn.decoding._constraints import NEVER
 
-SPECIAL = 3  # padding, end and start are the first tokens of a search
-
 
 @dataclasses.dataclass(frozen=True)
 class Shortlist:
@@ -78,6 +76,9 @@ class Shortlist:
 
         Args:
             path: str or path, ending in `.npz`.
+
+        Raises:
+            OSError: if it cannot be written.
         """
         file = io.BytesIO()
         np.savez_compressed(file, table=self.table, always=np.asarray(self.always, "int32"), size=self.size)
@@ -93,13 +94,14 @@ class Shortlist:
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if it is no shortlist.
+            ValueError: if it is no shortlist, or `size` is below the number of ids in every list.
         """
         try:
             with np.load(path) as found:
-                return cls(found["table"], found["always"].tolist(), int(found["size"]) if size is None else size)
+                made = cls(found["table"], found["always"].tolist(), int(found["size"]))
         except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
             raise ValueError(f"The file must be a shortlist ({error}). Received: {path}") from error
+        return made if size is None else dataclasses.replace(made, size=size)
 
     @classmethod
     def from_probabilities(
@@ -120,10 +122,23 @@ class Shortlist:
             candidates: int, most target ids of each source id, the likeliest. Default 50.
             always, size: see the class.
 
+        Raises:
+            ValueError: if the entries differ in number, or a source id is not of the vocabulary.
+
         >>> Shortlist.from_probabilities([1, 1, 2], [5, 6, 7], [0.2, 0.8, 1.0], 3, candidates=2).table.tolist()
         [[0, 0], [6, 5], [7, 0]]
         """
         sources, targets = np.asarray(sources, "int64"), np.asarray(targets, "int64")
+        if not len(sources) == len(targets) == len(probabilities):
+            raise ValueError(
+                "`sources`, `targets` and `probabilities` must be of the same length. "
+                f"Received: {len(sources)}, {len(targets)} and {len(probabilities)}"
+            )
+        if sources.size and not 0 <= sources.min() <= sources.max() < source_size:
+            raise ValueError(
+                f"`sources` must be ids below `source_size`. Received: ids from {sources.min()} to {sources.max()}, "
+                f"source_size={source_size}"
+            )
         order = np.lexsort((-np.asarray(probabilities), sources))
         sources, targets = sources[order], targets[order]
         rank = np.arange(len(sources)) - np.searchsorted(sources, sources)
@@ -209,30 +224,41 @@ def _codes(sources, targets, size):
     return (np.concatenate(codes), np.concatenate(lengths)) if codes else (np.zeros(0, "int64"), np.zeros(0, "int64"))
 
 
-def narrow(model: Any, kernels: Any, shortlist: Any, start_id: int, end_id: int, suppress: Sequence[int]) -> Any:
-    """Returns ids of the tokens of a search, what is added to their logits, and the model's kernels for them.
+def narrow(model, kernels, shortlist, start_id, end_id, constraints):
+    """Returns ids of the tokens of a search, what is added to their logits, and kernels and constraints for them.
 
     Padding, end and start come first: their places are 0, 1 and 2.
     """
-    if not hasattr(model, "output_weights"):
-        raise ValueError(f"`shortlist` needs a Transformer. Received: a model of class {type(model).__name__}")
+    _check_model(model)
     shortlist = ops.cast(shortlist, "int32")
     ids = ops.concatenate([ops.convert_to_tensor([0, end_id, start_id], "int32"), shortlist], axis=0)
     forbidden = ops.any(ops.equal(shortlist[:, None], ops.convert_to_tensor([0, end_id, start_id], "int32")), axis=1)
     first = [False, False, start_id in (0, end_id)]
     forbidden = ops.concatenate([ops.convert_to_tensor(first, "bool"), forbidden], axis=0)
-    if suppress:
-        unwanted = ops.equal(ids[:, None], ops.convert_to_tensor(list(suppress), "int32"))
+    if constraints.suppress:
+        unwanted = ops.equal(ids[:, None], ops.convert_to_tensor(list(constraints.suppress), "int32"))
         forbidden = ops.logical_or(forbidden, ops.any(unwanted, axis=1))
     kernel, bias = model.output_weights(ids)
     output = {"kernel": kernel} | ({} if bias is None else {"bias": bias})
-    return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}
+    constraints = dataclasses.replace(constraints, suppress=())
+    if constraints.prefix is not None:
+        places = ops.argmax(ops.cast(ops.equal(constraints.prefix[..., None], ids), "int32"), axis=-1)
+        constraints = dataclasses.replace(constraints, prefix=places)
+    return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}, constraints
 
 
-def check_shortlist(shortlist, source_size, target_size):
-    """Returns a `Shortlist`, or `None`; one of vocabularies of other sizes is a ValueError."""
+def _check_model(model):
+    if not hasattr(model, "output_weights"):
+        raise ValueError(f"`shortlist` needs a Transformer. Received: a model of class {type(model).__name__}")
+
+
+def check_shortlist(shortlist, model):
+    """Returns a `Shortlist`, or `None`; one that is not of the model's vocabularies is a ValueError."""
     if shortlist is None:
         return None
+    _check_model(model)
+    source_size = model.source_vocabulary_size
+    target_size = model.target_vocabulary_size or source_size
     rows, last = len(shortlist.table), int(max(np.max(shortlist.table, initial=0), *shortlist.always, 0))
     if rows != source_size or last >= target_size:
         raise ValueError(

@@ -78,7 +78,7 @@ def to_ctranslate2(
     check_tokenizers(model, source_tokenizer, target_tokenizer)
     spec = _spec(specs, model)
     _name_tokens(spec, source_tokenizer, target_tokenizer)
-    check_shortlist(shortlist, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
+    check_shortlist(shortlist, model)
     spec.validate()
     spec.optimize(quantization=quantization)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ class StoredWeights:
         if stored not in STORED:
             raise ValueError(f"`weights` must be one of {', '.join(STORED)}. Received: weights={stored!r}")
         made = searcher.decoding_kernels()
-        if shortlist:
+        if shortlist and made is not None:
             made = {name: kernels for name, kernels in made.items() if name != "output"}
         self._kernels = None if made is None else keras.tree.map_structure(lambda kernel: _keep(kernel, stored), made)
         self._weights = []

@@ -134,7 +134,7 @@ class Translator:
                 f"`num_hypotheses` must be at most {samples or beam_size}, the number searched for. "
                 f"Received: num_hypotheses={num_hypotheses}"
             )
-        self.shortlist = check_shortlist(shortlist, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
+        self.shortlist = check_shortlist(shortlist, model)
         self.replace_unknown = check_boolean("replace_unknown", replace_unknown)
         pieces = target_tokenizer.vocabulary_size
         if samples is None and 2 * beam_size > pieces:

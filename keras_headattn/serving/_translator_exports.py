@@ -89,7 +89,7 @@ def export_translator(
             f"Received: searcher.end_id={searcher.end_id}"
         )
     lengths = source_buckets(searcher.model, searcher.max_length, max_source_length)
-    check_shortlist(shortlist, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
+    check_shortlist(shortlist, searcher.model)
 
     def encode(text):
         ids, cut = source_tokenizer(text), {}
@@ -167,11 +167,7 @@ def export_id_translator(
     tf.saved_model.load(path).signatures["serving_default"](ids=tf.constant([[7, 5, 3]]))["ids"]
     ```
     """
-    model = searcher.model
-    if shortlist is not None:
-        check_shortlist(
-            shortlist, model.source_vocabulary_size, model.target_vocabulary_size or model.source_vocabulary_size
-        )
+    check_shortlist(shortlist, searcher.model)
     stored = StoredWeights(searcher, weights, shortlist is not None)
     kept = stored_search(searcher, stored, cpu_only=cpu_only, shortlist=shortlist)
 
@@ -187,7 +183,7 @@ def export_id_translator(
         return search(ids, **checked(searcher, rows, starts, min_length))
 
     ids, prefix = (tf.TensorSpec((None, None), tf.int32, name=name) for name in ("ids", "prefix"))
-    rows = [[1] * length for length in source_buckets(model, searcher.max_length)]
+    rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
     requests = batches("ids", rows, warmup_batch_sizes)
     unconstrained = [_unconstrained(request, np.zeros(1, "int32")) for request in requests]
     warmup = {"serving_default": requests, "constrained": unconstrained}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.decoding import Searcher, Shortlist
+from keras_headattn.decoding import Constraints, Searcher, Shortlist
 from keras_headattn.decoding._shortlist import narrow
 from tests.decoding.test_searcher import END, START, STEPS, sources, translator, usual
 from tests.models.small import TARGET_VOCABULARY, array
@@ -85,6 +85,28 @@ def test_wrong_shortlists(arguments, message):
         Shortlist(**arguments)
 
 
+@pytest.mark.parametrize("entries, message", [
+    (([1], [5, 6], [0.5]), "must be of the same length. Received: 1, 2 and 1"),
+    (([1, 3], [5, 6], [0.5, 0.5]), "ids below `source_size`. Received: ids from 1 to 3, source_size=3"),
+])  # fmt: skip
+def test_wrong_probabilities(entries, message):
+    with pytest.raises(ValueError, match=message):
+        Shortlist.from_probabilities(*entries, source_size=3)
+
+
+def test_files(tmp_path):
+    made = Shortlist(np.array([[0, 0], [5, 6]], "int32"), always=[7, 8], size=9)
+    made.save(tmp_path / "list.npz")
+    for size in (None, 3):
+        again = Shortlist.load(tmp_path / "list.npz", size)
+        assert again.table.tolist() == [[0, 0], [5, 6]] and again.always == [7, 8] and again.size == (size or 9)
+    with pytest.raises(ValueError, match="`always` must have at most 1 ids, the size. Received: 2 ids"):
+        Shortlist.load(tmp_path / "list.npz", 1)
+    (tmp_path / "text.npz").write_text("no list")
+    with pytest.raises(ValueError, match="The file must be a shortlist .*Received: .*text.npz"):
+        Shortlist.load(tmp_path / "text.npz")
+
+
 def test_nothing_to_learn_from():
     with pytest.raises(ValueError, match="at least 1. Received: 0 and 0"):
         Shortlist.learn([], [], 10)
@@ -97,4 +119,4 @@ def test_models_without_logits_of_few_tokens():
     with pytest.raises(ValueError, match="The output layer must not be quantised. Received: int8"):
         Searcher(model, max_length=STEPS)(sources(), shortlist=LIST)
     with pytest.raises(ValueError, match="`shortlist` needs a Transformer. Received: a model of class Sequential"):
-        narrow(keras.Sequential(), {}, LIST, START, END, [])
+        narrow(keras.Sequential(), {}, LIST, START, END, Constraints())

@@ -57,6 +57,24 @@ def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
     assert validation.bucket_lengths == batches.bucket_lengths
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_training_learns_a_shortlist(config, tmp_path, kept, capsys):
+    """From the text in memory, and from that of the records; once."""
+    config = dataclasses.replace(config, records=config.records if kept else None, shortlist=100, beam_size=1)
+    task = RECIPE.make_task(dataclasses.replace(config, run=str(tmp_path / "run")))
+    task.run.folder.mkdir()
+    task.load()
+    task.prepare()
+    pairs = 60 if kept else 54  # the text of records is read before it is cleaned
+    assert f"Learning the shortlist from {pairs} pairs" in capsys.readouterr().out
+    (the,), (das,) = (
+        text.encode([word])[0][:1] for text, word in ((task.text.source, "the"), (task.text.target, "das"))
+    )
+    assert das in task.shortlist().table[the] and task.shortlist().size == 100
+    task.prepare()
+    assert "shortlist" not in capsys.readouterr().out
+
+
 def test_records_of_pairs_know_their_columns(config, tmp_path):
     """A file of pairs gives the records of two files; those of the other direction are others."""
     pairs = zip(*((tmp_path / f"train.{side}").read_text().splitlines() for side in ("en", "de")), strict=True)

@@ -98,7 +98,7 @@ def test_wrong_options_of_a_search(quick, recipe, tmp_path, monkeypatch, given, 
 
 
 def test_shortlists(quick, recipe, tmp_path):
-    """Learnt from text, read from a table, and used by `translate`, `evaluate` and `convert`."""
+    """Learnt from text, read from a table, and used by `translate` and `evaluate`."""
     run = quick[0] / "run"
     (tmp_path / "sentences.en").write_text("the number seven\ntwelve\n")
     command = "translate", run, tmp_path / "sentences.en", "--shortlist", 100
