@@ -1,74 +1,125 @@
-"""A paper's table: every attention with every number of heads, each trained by `recipes.translate`.
+"""A paper's table: its rows trained one after the other, with the paper's own figures beside.
 
-    python -m recipes.sweep --runs runs/sweep --attentions multi_head interacting --heads 2 4 8      the embedded task
-    python -m recipes.sweep --runs runs/iwslt16 --config iwslt16 --iwslt de-en      Zhang et al. 2022, tables 3 and 6
+    python -m recipes.sweep evolving_table5 --runs runs/table5 --train ...      a table of a paper, by its name
+    python -m recipes.sweep --runs runs/mine --attentions multi_head interacting --heads 2 4 8      one of your own
+    python -m recipes.sweep --config iwslt16 --iwslt de-en --runs runs/iwslt16      Zhang et al. 2022, tables 3 and 6
 
-An attention is a name that `recipes.translate --attention` takes, or a name with arguments, such as
-`evolving:alpha=0.1,beta=0.2`; `multi_head:20` has keys 20 wide whatever the number of heads, which Zhang et al. call
-"head size = n". All other options are those of `recipes.translate`.
+Without a name, every attention is trained with every number of heads by `recipes.translate`. An attention is a name
+that `--attention` takes there, or a name with arguments, such as `evolving:alpha=0.1,beta=0.2`; `multi_head:20` has
+keys 20 wide whatever the number of heads, which Zhang et al. call "head size = n". All other options are those of the
+recipe that trains the rows.
 
-Runs are trained one after the other, each in a process of its own. Table (sweep.md) and plot (sweep.png) are written
-after each. The same command goes on after an interruption, however hard, and tries failed runs again.
+Each run has a process of its own. Table (sweep.md, sweep.csv) and plot (sweep.png) are written after each. The same
+command goes on after an interruption, however hard, and tries failed runs again.
 """
 
+import argparse
 import dataclasses
 import importlib
 import pathlib
+import sys
 
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
+from recipes.engine.paper_tables import Cell, Table, read_scores, write_tables
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.recipe import config_modules
 from recipes.engine.subruns import outcome, train_all
-from recipes.engine.tables import Cell, read_scores, write_tables
-from recipes.translate.__main__ import RECIPE
 
+RECIPES = ("translate", "classify", "glue", "graphs", "imagenet", "pretrain", "rationales")
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
-OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}  # settings that the sweep sets
+OWN = {"seed", "run", "export"}  # settings that the sweep sets
 
 
 def main(arguments=None):
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
     with one_line_errors(again=True):
-        configs = plan(options)
-        figures = published(options.config)
-        for config in configs:
-            RECIPE.check(config)
+        recipe, table = named_table(arguments[0]) if arguments and not arguments[0].startswith("-") else (None, None)
+        options = _parser(recipe, table).parse_args(arguments[1:] if table else arguments)
+        recipe, table = (recipe, _part_of(table, options)) if table else attentions_by_heads(options)
+        cells = plan(recipe, table, options)
+        for _, config in cells:
+            recipe.check(config)
         quiet_tensorflow()
-        sweep(configs, _folder(options), figures, options.table_only)
+        sweep(recipe, table, cells, _folder(options), options.table_only)
 
 
-def _parser():
+def _parser(recipe, table):
     parser = make_parser("sweep", __doc__)
-    parser.add_argument("--runs", help="folder of the runs, table and plot [runs/sweep, of --quick runs/quick_sweep]")
-    parser.add_argument("--attentions", nargs="+", help=f"[those of the paper's table, else {' '.join(ATTENTIONS)}]")
-    parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
+    parser.add_argument("--runs", help="folder of the runs, table and plot [runs/TABLE, of --quick runs/quick_TABLE]")
+    own = set(OWN)
+    if table:
+        parser.description = f"{table.title}\n\nRows: {', '.join(table.rows)}"
+        parser.add_argument("--rows", nargs="+", choices=list(table.rows), metavar="ROW", help="[all]")
+        if len(table.columns) > 1:
+            names = list(map(str, table.columns))
+            parser.add_argument("--columns", nargs="+", choices=names, metavar="COLUMN", help=f"[{' '.join(names)}]")
+        own |= {name for changes in (*table.rows.values(), *table.columns.values()) for name in changes}
+        parser.set_defaults(name=table.name)
+    else:
+        recipe = _recipe("translate")
+        help = f"[those of the paper's table, else {' '.join(ATTENTIONS)}]"
+        parser.add_argument("--attentions", nargs="+", help=help)
+        parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
+        own |= {"attention", "attention_arguments", "num_heads"}
+        parser.set_defaults(name="sweep")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="several: mean and standard deviation [0]")
     parser.add_argument("--table-only", action="store_true", help="table and plot of what has finished; no training")
     parser.add_argument("--quick", action="store_true", help="see that it works: tiny models, two epochs")
-    RECIPE.add_settings(parser, without=OWN)
+    recipe.add_settings(parser, without=own)
+    if table:
+        parser.set_defaults(config=table.config)
     return parser
 
 
-def plan(options):
-    """Returns the `TranslateConfig` of all runs. Without a test set there is nothing to score them on."""
-    config = RECIPE.chosen_settings(options)
-    if config.data == "train" and not config.test:
-        raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
-    paper = dict.fromkeys(attention for rows in published(options.config).values() for attention in rows)
-    configs = []
-    for attention in dict.fromkeys(options.attentions or paper or ATTENTIONS):
+def _recipe(name):
+    return importlib.import_module(f"recipes.{name}.__main__").RECIPE
+
+
+def named_tables():
+    """Returns the papers' tables, in the files of the recipes' configs: dictionary of name to recipe and `Table`."""
+    return {
+        name: (recipe, dataclasses.replace(table, name=name))
+        for recipe in RECIPES
+        for file in config_modules(recipe)
+        for name, table in getattr(file, "TABLES", {}).items()
+    }
+
+
+def named_table(name):
+    """Returns the `Recipe` and the `Table` of a name."""
+    tables = named_tables()
+    if name not in tables:
+        raise ValueError(f"The tables are {', '.join(sorted(tables))}. Received: {name}")
+    recipe, table = tables[name]
+    return _recipe(recipe), table
+
+
+def _part_of(table, options):
+    """Returns the table with the rows and columns that were asked for."""
+    columns = getattr(options, "columns", None) or list(map(str, table.columns))
+    return dataclasses.replace(
+        table,
+        rows={name: changes for name, changes in table.rows.items() if name in (options.rows or table.rows)},
+        columns={name: changes for name, changes in table.columns.items() if str(name) in columns},
+    )
+
+
+def attentions_by_heads(options):
+    """Returns the recipe of translation and the `Table` of all attentions with all numbers of heads."""
+    recipe, published = _recipe("translate"), _published(options.config)
+    paper = dict.fromkeys(attention for rows in published.values() for attention in rows)
+    rows = {}
+    for attention in options.attentions or paper or ATTENTIONS:
         own = _attention(attention)
-        name = ",".join([own["attention"], *(f"{key}={value}" for key, value in own["attention_arguments"].items())])
-        for heads in dict.fromkeys(options.heads):
-            for seed in dict.fromkeys(options.seeds):
-                folder = _folder(options) / f"{name},heads={heads},seed={seed}"
-                configs.append(config.changed(own | dict(num_heads=heads, seed=seed, run=str(folder), export=None)))
-    return configs
-
-
-def _folder(options):
-    return pathlib.Path(options.runs or ("runs/quick_sweep" if options.quick else "runs/sweep"))
+        given = [
+            str(value) if name == "key_dim" else f"{name}={value}" for name, value in own["attention_arguments"].items()
+        ]
+        rows[own["attention"] + (f":{','.join(given)}" if given else "")] = own
+    columns = {heads: {"num_heads": heads} for heads in options.heads}
+    title = "Scores by the number of heads"
+    return recipe, Table(title=title, rows=rows, columns=columns, over="heads", published=published)
 
 
 def _attention(text):
@@ -82,35 +133,49 @@ def _attention(text):
         raise ValueError(f"{error} in --attentions {text}") from None
 
 
-def _title(attention, arguments):
-    given = [str(value) if name == "key_dim" else f"{name}={value}" for name, value in arguments.items()]
-    return attention + (f":{','.join(given)}" if given else "")
+def _published(name):
+    """Returns the figures of the paper in `recipes/translate/configs/<name>.py`, or none."""
+    files = {file.__name__.rpartition(".")[2]: file for file in config_modules("translate")}
+    return getattr(files.get(name), "PUBLISHED", {})
 
 
-def published(name):
-    """The figures of the paper in `recipes/translate/configs/<name>.py`, or none; see `recipes.engine.tables`."""
-    try:
-        return getattr(importlib.import_module(f"recipes.translate.configs.{name}"), "PUBLISHED", {})
-    except ModuleNotFoundError:
-        return {}
+def plan(recipe, table, options):
+    """Returns all runs: pairs of a `Cell` and its settings. Without a test set there is nothing to score them on."""
+    cells = []
+    for row, of_row in table.rows.items():
+        for column, of_column in table.columns.items():
+            changes = of_row | of_column
+            chosen = argparse.Namespace(**{**vars(options), "config": changes.pop("config", options.config)})
+            config = recipe.chosen_settings(chosen).changed(changes)
+            if config.data == "train" and not config.test:
+                raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
+            for seed in dict.fromkeys(options.seeds):
+                cell = Cell(row, column, seed)
+                folder = str(_folder(options) / table.folder(cell))
+                cells.append((cell, config.changed(dict(seed=seed, run=folder, export=None))))
+    return cells
 
 
-def sweep(configs, folder, figures, table_only=False):
+def _folder(options):
+    return pathlib.Path(options.runs or f"runs/{'quick_' * options.quick}{options.name}")
+
+
+def sweep(recipe, table, cells, folder, table_only=False):
     """Trains what has not finished, and writes table and plot to `folder` after each run."""
-    print(f"Table and plot: {folder}/sweep.md, .png")
+    print(f"Table and plot: {folder}/sweep.md, .csv, .png")
+    names = {config.run: table.run_name(cell) for cell, config in cells}
     train_all(
-        RECIPE,
-        configs,
-        lambda config: find(config).name,
-        lambda: write_tables([find(config) for config in configs], figures, folder),
+        recipe,
+        [config for _, config in cells],
+        lambda config: names[config.run],
+        lambda: write_tables([find(recipe, *each) for each in cells], table, folder),
         train=not table_only,
     )
 
 
-def find(config):
+def find(recipe, cell, config):
     """Returns the `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
-    cell = Cell(_title(config.attention, config.attention_arguments), config.num_heads, config.seed)
-    ended = outcome(RECIPE, config)
+    ended = outcome(recipe, config)
     if ended is None:
         return cell
     if ended["error"]:

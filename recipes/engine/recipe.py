@@ -288,11 +288,17 @@ def check_readable(*paths, encoding=None):
 def named_configs(recipe):
     """Collects the settings in the folder `configs` of a recipe by name; a file may give several."""
     found = {}
+    for file in config_modules(recipe):
+        found |= file.CONFIGS if hasattr(file, "CONFIGS") else {file.__name__.rpartition(".")[2]: file.CONFIG}
+    return dict(sorted(found.items()))
+
+
+def config_modules(recipe):
+    """Imports the files in the folder `configs` of a recipe, which it may lack."""
     try:
         configs = importlib.import_module(f"recipes.{recipe}.configs")
     except ModuleNotFoundError:
-        return found
-    for module in pkgutil.iter_modules(configs.__path__):
-        file = importlib.import_module(f"{configs.__name__}.{module.name}")
-        found |= file.CONFIGS if hasattr(file, "CONFIGS") else {module.name: file.CONFIG}
-    return dict(sorted(found.items()))
+        return []
+    return [
+        importlib.import_module(f"{configs.__name__}.{each.name}") for each in pkgutil.iter_modules(configs.__path__)
+    ]

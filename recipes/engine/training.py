@@ -76,7 +76,7 @@ def end(task, model):
     if model is not None:
         epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(run, model, epochs)
-        run.note_finished({"epochs": len(history)})
+        run.note_finished({"epochs": len(history), "parameters": model.count_params()})
         with silence(config.quiet):
             print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     left = _left_to_do(task)

@@ -11,7 +11,7 @@ import pytest
 
 from headattn_io.files import write_atomically
 from recipes import sweep
-from recipes.engine import lock, subruns, tables
+from recipes.engine import lock, paper_tables, subruns
 from recipes.engine.config import save_config
 
 HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."
@@ -44,12 +44,18 @@ def runs(monkeypatch):
         return 0
 
     monkeypatch.setattr(subruns, "run", run)
-    monkeypatch.setattr(tables, "plot", lambda cells, figures: b"\x89PNG")  # it takes its time
+    monkeypatch.setattr(paper_tables, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
     return started
 
 
 def start(folder, *arguments):
     sweep.main(["--runs", str(folder), "--attentions", "multi_head", "interacting", "--epochs", "2", *arguments])
+
+
+def planned(*arguments):
+    """The settings of all runs."""
+    options = sweep._parser(None, None).parse_args(arguments)
+    return [config for _, config in sweep.plan(*sweep.attentions_by_heads(options), options)]
 
 
 def table(folder):
@@ -105,7 +111,7 @@ def test_table_only(tmp_path, runs):
 
 def test_other_settings(tmp_path, runs):
     start(tmp_path, "--heads", "2")
-    config = sweep.plan(sweep._parser().parse_args(["--runs", str(tmp_path), "--attentions", "multi_head"]))[0]
+    config = planned("--runs", str(tmp_path), "--attentions", "multi_head")[0]
     save_config(config, pathlib.Path(config.run) / "config.json", "translate")
     start(tmp_path, "--heads", "2", "--epochs", "3")
     assert len(runs) == 4
@@ -133,15 +139,16 @@ def test_mistakes_are_reported_before_training(tmp_path, runs, arguments, messag
 
 
 def test_a_papers_table():
-    options = sweep._parser().parse_args(["--config", "iwslt16", "--iwslt", "de-en"])
-    configs = sweep.plan(options)
+    configs = planned("--config", "iwslt16", "--iwslt", "de-en")
     assert len(configs) == 4 * 6
     assert {(c.attention, c.attention_arguments.get("key_dim")) for c in configs} == {
         ("multi_head", None), ("multi_head", 20), ("talking_heads", None), ("interacting", None)
     }  # fmt: skip
     assert configs[6].run == "runs/sweep/multi_head,key_dim=20,heads=2,seed=0" and configs[6].export is None
-    assert {name for name, _ in sweep.published("iwslt16")} == set(configs[0].test_splits)
-    assert sweep.published(None) == sweep.published("evolving_lite_wmt14_de") == sweep.published("a/config.json") == {}
+    assert {name for name, _ in sweep._published("iwslt16")} == set(configs[0].test_splits)
+    assert (
+        sweep._published(None) == sweep._published("evolving_lite_wmt14_de") == sweep._published("a/config.json") == {}
+    )
 
 
 def recipe_that(tmp_path, monkeypatch, does):

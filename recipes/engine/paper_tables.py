@@ -1,0 +1,210 @@
+"""Tables of many runs, with a paper's own figures beside: Markdown, CSV and a plot."""
+
+import csv
+import dataclasses
+import io
+import pathlib
+import statistics
+
+from headattn_io.files import read_json, write_atomically
+from recipes.engine.comparing import paired_test
+from recipes.engine.tables import mean_text
+from recipes.engine.tables import table as markdown_rows
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of runs of one recipe, as a paper has them.
+
+    Args:
+        title: str, the paper, its table, and what it shows.
+        rows: dictionary of name to the settings of its runs; `"config"` is the name of those they change.
+        columns: dictionary of name, or number, to further settings: each row is trained with each. Default: one column
+            without a name.
+        over: str, what a column that is a number counts. Default "".
+        config: str, name of the settings that rows change. Default `None`: those of the recipe.
+        measures: pairs of a data set and a metric, in the order shown. Default `()`: all.
+        headlines: dictionary of column to its pair of a data set and a metric, for one table of all columns and their
+            mean. Default `{}`: a table for each measure.
+        published: the paper's figures: dictionary of (data set, metric) to row to column to value.
+        scatter: two measures, drawn against each other. Default `()`: bars, or curves over numbers.
+        name: str, set by the sweep.
+    """
+
+    title: str
+    rows: dict
+    columns: dict = dataclasses.field(default_factory=lambda: {"": {}})
+    over: str = ""
+    config: str | None = None
+    measures: tuple = ()
+    headlines: dict = dataclasses.field(default_factory=dict)
+    published: dict = dataclasses.field(default_factory=dict)
+    scatter: tuple = ()
+    name: str = "sweep"
+
+    def run_name(self, cell):
+        """Returns what people call a run: `interacting, 4 heads, seed 0`."""
+        return ", ".join([cell.row, *[f"{cell.column} {self.over}".strip()] * (cell.column != ""), f"seed {cell.seed}"])
+
+    def folder(self, cell):
+        """Returns the name of the folder of a run: `interacting,heads=4,seed=0`."""
+        column = f"{self.over}={cell.column}" if self.over else str(cell.column)
+        row = self.rows[cell.row] if self.over else {}
+        arguments = row.get("attention_arguments", {})
+        name = (
+            ",".join([row["attention"], *(f"{key}={value}" for key, value in arguments.items())]) if row else cell.row
+        )
+        parts = [name, *[column] * bool(column), f"seed={cell.seed}"]
+        return ",".join(part.replace("/", "-").replace(" ", "_") for part in parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One run, which may have finished, failed, or be still to come.
+
+    Args:
+        row: str, the name of its row.
+        column: the name of its column, or a number.
+        seed: int; runs that differ only in it share a place in the table.
+        scores: dictionary from (data set, metric) to `(value, signature)`; empty: not finished.
+        error: why it failed, or `None`.
+    """
+
+    row: str
+    column: str | int
+    seed: int
+    scores: dict = dataclasses.field(default_factory=dict)
+    error: str | None = None
+
+
+def read_scores(folder):
+    """Reads the `Cell.scores` of a finished run.
+
+    Results, and of the training the best validation loss, minutes an epoch and speed (medians), and parameters.
+    """
+    scores, folder = {}, pathlib.Path(folder)
+    for path in sorted(folder.glob("results/*/scores.json")):
+        for metric, score in read_json(path).items():
+            value, signature = (score["value"], score["signature"]) if isinstance(score, dict) else (score, "")
+            scores[path.parent.name, metric] = value, signature
+    history = read_json(folder / "history.json")
+    of_training = {
+        "validation loss": [min(logs["val_loss"] for logs in history)],
+        "minutes an epoch": [logs["training_seconds"] / 60 for logs in history if "training_seconds" in logs],
+        "target tokens per second": [logs["tokens_per_second"] for logs in history if "tokens_per_second" in logs],
+        "parameters": [],
+    }
+    if (folder / "finished.json").exists():
+        of_training["parameters"] += [read_json(folder / "finished.json").get("parameters")]
+    for name, values in of_training.items():
+        if values and values[0] is not None:
+            scores["training", name] = statistics.median(values), ""
+    return scores
+
+
+def write_tables(cells, table, folder):
+    """Writes `sweep.md`, `sweep.csv` and `sweep.png` to the folder."""
+    folder = pathlib.Path(folder)
+    write_atomically(folder / "sweep.md", markdown(cells, table).encode("utf-8"))
+    write_atomically(folder / "sweep.csv", as_csv(cells).encode("utf-8"))
+    write_atomically(folder / "sweep.png", plot(cells, table))
+
+
+def as_csv(cells):
+    """Returns a line for each score of each run."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["row", "column", "seed", "data", "metric", "value", "signature"])
+    for cell in cells:
+        for quantity, score in cell.scores.items():
+            writer.writerow([cell.row, cell.column, cell.seed, *quantity, *score])
+    return file.getvalue()
+
+
+def markdown(cells, table):
+    """Returns tables of all metrics on all data sets, and the reasons of failures."""
+    finished = sum(bool(cell.scores) for cell in cells)
+    seeds = len({cell.seed for cell in cells})
+    about = f" Columns: number of {table.over}." if table.over else ""
+    lines = [table.title, "", f"{finished} of {len(cells)} runs have finished.{about}"]
+    if seeds > 1:
+        lines += [f"Mean ± standard deviation of {seeds} seeds; p of a paired t-test against the first row."]
+    failed = [cell for cell in cells if cell.error]
+    for title, places in _layout(cells, table):
+        lines += ["", *[title, ""] * bool(title)]
+        rows = []
+        for row in table.rows:
+            rows.append([row, *(_text(cells, table, row, *place, failed) for place in places.values())])
+            published = [_published(table, row, *place) for place in places.values()]
+            if any(value is not None for value in published):
+                rows.append([f"{row}, published", *(mean_text([value], _number) for value in published)])
+        lines += markdown_rows(list(map(str, places)), rows)
+    if failed:
+        lines += ["", "Failed:", ""]
+        lines += [f"{number}. {table.run_name(cell)}: {cell.error}" for number, cell in enumerate(failed, 1)]
+    return "\n".join(lines) + "\n"
+
+
+def _layout(cells, table):
+    """Yields the title of each table, and what its columns show: dictionary of a name to (column, measure)."""
+    quantities = quantities_of(cells, table)
+    if table.headlines:
+        places = {column: (column, measure) for column, measure in table.headlines.items() if column in table.columns}
+        yield "", places | ({"mean": (None, None)} if len(places) > 1 else {})
+    elif list(table.columns) == [""]:
+        yield "", {f"{data}, {metric}": ("", (data, metric)) for data, metric in quantities}
+    else:
+        for (data, metric), signature in quantities.items():
+            title = f"**{data}, {metric}**" + (f" `{signature}`" if signature else "")
+            yield title, {column: (column, (data, metric)) for column in table.columns}
+
+
+def values_of(cells, table, row, column, measure):
+    """Returns the values of a place by seed; of the column `None` the means of all columns with a headline."""
+    if column is not None:
+        found = {cell.seed: cell for cell in cells if (cell.row, cell.column) == (row, column)}
+        return {seed: cell.scores[measure][0] for seed, cell in found.items() if measure in cell.scores}
+    parts = [values_of(cells, table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
+    return {seed: statistics.fmean(part[seed] for part in parts) for seed in set.intersection(*map(set, parts))}
+
+
+def _text(cells, table, row, column, measure, failed):
+    here = [cell for cell in cells if cell.row == row and column in (None, cell.column)]
+    values = values_of(cells, table, row, column, measure)
+    if not values:
+        numbers = [f"[{1 + failed.index(cell)}]" for cell in here if cell in failed]
+        return "failed " + " ".join(numbers) if numbers and column is not None else "–"
+    text, seeds = mean_text(values.values(), _number), len({cell.seed for cell in here})
+    first = next(iter(table.rows))
+    p = None if row == first else paired_test(values_of(cells, table, first, column, measure), values)
+    text += "" if p is None else f" (p {p:.2g})"
+    return text if len(values) == seeds else f"{text} ({len(values)} of {seeds} seeds)"
+
+
+def _published(table, row, column, measure):
+    """Returns the paper's figure, or `None`; of the column `None` the mean, where all columns have one."""
+    if column is not None:
+        return table.published.get(measure, {}).get(row, {}).get(column)
+    found = [_published(table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
+    return None if None in found else statistics.fmean(found)
+
+
+def quantities_of(cells, table):
+    """Returns the measures shown, training last, with their signatures: those of the table, or all that any run has."""
+    found = {quantity: score[1] for cell in cells for quantity, score in cell.scores.items()}
+    if table.measures:
+        return {measure: found.get(measure, "") for measure in table.measures}
+    return dict(sorted(found.items(), key=lambda item: item[0][0] == "training"))
+
+
+def plot(cells, table):
+    """Draws the table: bytes of a PNG."""
+    from recipes.engine.paper_plots import draw
+
+    file = io.BytesIO()
+    draw(cells, table).savefig(file, dpi=110, format="png")
+    return file.getvalue()
+
+
+def _number(value):
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
