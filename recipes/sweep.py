@@ -1,13 +1,13 @@
 """A paper's table: its rows trained one after the other, with the paper's own figures beside.
 
-    python -m recipes.sweep evolving_table5 --runs runs/table5 --train ...      a table of a paper, by its name
+    python -m recipes.sweep evolving_table2 --images imagenet      a table of a paper, by its name
+    python -m recipes.sweep evolving_table2 --embedded --quick      on the data made by code, to see that it works
     python -m recipes.sweep --runs runs/mine --attentions multi_head interacting --heads 2 4 8      one of your own
-    python -m recipes.sweep --config iwslt16 --iwslt de-en --runs runs/iwslt16      Zhang et al. 2022, tables 3 and 6
 
+A table of a paper needs the paper's data or --embedded, which trains each row's attention on the task made by code.
 Without a name, every attention is trained with every number of heads by `recipes.translate`. An attention is a name
 that `--attention` takes there, or a name with arguments, such as `evolving:alpha=0.1,beta=0.2`; `multi_head:20` has
-keys 20 wide whatever the number of heads, which Zhang et al. call "head size = n". All other options are those of the
-recipe that trains the rows.
+keys 20 wide whatever the number of heads. All other options are those of the recipe that trains the rows.
 
 Each run has a process of its own. Table (sweep.md, sweep.csv) and plot (sweep.png) are written after each. The same
 command goes on after an interruption, however hard, and tries failed runs again.
@@ -24,6 +24,7 @@ from recipes.engine.config import read_arguments
 from recipes.engine.paper_tables import Cell, Table, read_scores, write_tables
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import config_modules
+from recipes.engine.settings import Heads
 from recipes.engine.subruns import outcome, train_all
 
 RECIPES = ("translate", "classify", "glue", "graphs", "imagenet", "pretrain", "rationales")
@@ -59,8 +60,7 @@ def _parser(recipe, table):
         parser.set_defaults(name=table.name)
     else:
         recipe = _recipe("translate")
-        help = f"[those of the paper's table, else {' '.join(ATTENTIONS)}]"
-        parser.add_argument("--attentions", nargs="+", help=help)
+        parser.add_argument("--attentions", nargs="+", default=ATTENTIONS, help=f"[{' '.join(ATTENTIONS)}]")
         parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
         own |= {"attention", "attention_arguments", "num_heads"}
         parser.set_defaults(name="sweep")
@@ -99,6 +99,8 @@ def named_table(name):
 def _part_of(table, options):
     """Returns the table with the rows and columns that were asked for."""
     columns = getattr(options, "columns", None) or list(map(str, table.columns))
+    if getattr(options, "embedded", False):  # is not the paper's data
+        table = dataclasses.replace(table, published={}, measures=())
     return dataclasses.replace(
         table,
         rows={name: changes for name, changes in table.rows.items() if name in (options.rows or table.rows)},
@@ -108,18 +110,15 @@ def _part_of(table, options):
 
 def attentions_by_heads(options):
     """Returns the recipe of translation and the `Table` of all attentions with all numbers of heads."""
-    recipe, published = _recipe("translate"), _published(options.config)
-    paper = dict.fromkeys(attention for rows in published.values() for attention in rows)
     rows = {}
-    for attention in options.attentions or paper or ATTENTIONS:
+    for attention in options.attentions:
         own = _attention(attention)
         given = [
             str(value) if name == "key_dim" else f"{name}={value}" for name, value in own["attention_arguments"].items()
         ]
         rows[own["attention"] + (f":{','.join(given)}" if given else "")] = own
     columns = {heads: {"num_heads": heads} for heads in options.heads}
-    title = "Scores by the number of heads"
-    return recipe, Table(title=title, rows=rows, columns=columns, over="heads", published=published)
+    return _recipe("translate"), Table(title="Scores by the number of heads", rows=rows, columns=columns, over="heads")
 
 
 def _attention(text):
@@ -133,27 +132,37 @@ def _attention(text):
         raise ValueError(f"{error} in --attentions {text}") from None
 
 
-def _published(name):
-    """Returns the figures of the paper in `recipes/translate/configs/<name>.py`, or none."""
-    files = {file.__name__.rpartition(".")[2]: file for file in config_modules("translate")}
-    return getattr(files.get(name), "PUBLISHED", {})
-
-
 def plan(recipe, table, options):
     """Returns all runs: pairs of a `Cell` and its settings. Without a test set there is nothing to score them on."""
     cells = []
     for row, of_row in table.rows.items():
         for column, of_column in table.columns.items():
-            changes = of_row | of_column
-            chosen = argparse.Namespace(**{**vars(options), "config": changes.pop("config", options.config)})
-            config = recipe.chosen_settings(chosen).changed(changes)
-            if config.data == "train" and not config.test:
+            config = _settings_of(recipe, options, of_row, column).changed(of_column)
+            if config.data == "train" and not getattr(config, "test", True):
                 raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
             for seed in dict.fromkeys(options.seeds):
                 cell = Cell(row, column, seed)
                 folder = str(_folder(options) / table.folder(cell))
                 cells.append((cell, config.changed(dict(seed=seed, run=folder, export=None))))
     return cells
+
+
+def _settings_of(recipe, options, row, column):
+    """Returns the settings of a row; `--quick` keeps its own sizes, `--embedded` all but the row's attention."""
+    name, changes = row.get("config", options.config), {key: row[key] for key in row if key != "config"}
+    name = name and name.format(column=column)
+    if getattr(options, "embedded", False):
+        config = recipe.named_config(name)
+        heads = {field.name for field in dataclasses.fields(Heads)} - {"num_heads"} | set(_roles(config))
+        changes, name = {key: getattr(config, key) for key in heads} | changes, None
+    if options.quick:
+        changes = {key: changes[key] for key in changes if key not in {**recipe.quick, **recipe.quick_data}}
+    return recipe.chosen_settings(argparse.Namespace(**{**vars(options), "config": name})).changed(changes)
+
+
+def _roles(config):
+    """Returns the names of the settings of single roles' attention, and of their arguments."""
+    return [f"{name}{ending}" for name in config.names_of_attention() for ending in ("", "_arguments")]
 
 
 def _folder(options):

@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 
 from keras_headattn.utils import new_figure, not_below_zero
-from recipes.engine.paper_tables import quantities_of, values_of
+from recipes.engine.paper_tables import published_value, quantities_of, values_of
 
 NOTHING = {("training", "validation loss"): ""}  # what is drawn before a run has finished
 
@@ -57,16 +57,17 @@ def _curves(axes, cells, table, measure):
         found = dict(sorted((column, values) for column, values in found.items() if values))
         means, deviations = [statistics.fmean(each) for each in found.values()], [*map(_deviation, found.values())]
         axes.errorbar([*found], means, deviations, capsize=3, label=row, **_style(number))
-        published = table.published.get(measure, {}).get(row, {})
-        if points := {column: value for column, value in published.items() if column in table.columns}:
+        published = {column: published_value(table, row, column, measure) for column in table.columns}
+        if points := {column: value for column, value in published.items() if value is not None}:
             style = _style(number) | dict(linestyle="--", markerfacecolor="none", alpha=0.6)
             axes.plot(points.keys(), points.values(), label=f"{row}, published", **style)
     axes.set(xlabel=table.over, ylabel=measure[1])
-    axes.set_xscale("log", base=2)
+    if min(table.columns) >= 1:  # numbers of heads
+        axes.set_xscale("log", base=2)
     axes.set_xticks([*table.columns], list(map(str, table.columns)))
     axes.set_xticks([], minor=True)
     axes.grid(alpha=0.3)
-    not_below_zero(axes, [value for cell in cells for name, (value, _) in cell.scores.items() if name == measure])
+    not_below_zero(axes, [score[0] for cell in cells if (score := cell.score(measure))])
 
 
 def _bars(axes, cells, table, measure):
@@ -81,7 +82,7 @@ def _bars(axes, cells, table, measure):
                 mean = statistics.fmean(values)
                 axes.bar(x, mean, 0.9 * width, yerr=_deviation(values), capsize=3, color=f"C{number}", label=label)
                 everything.append(mean)
-            value = table.published.get(own, {}).get(row, {}).get(column)
+            value = published_value(table, row, column, own)
             if value is not None:
                 ends = x - 0.45 * width, x + 0.45 * width
                 axes.plot(ends, (value, value), color="black", linestyle=":", label=f"{row}, published")
@@ -100,7 +101,7 @@ def _scatter(axes, cells, table):
             x, y = ([*values_of(cells, table, row, column, measure).values()] for measure in table.scatter)
             if x and y:
                 axes.errorbar(np.mean(x), np.mean(y), _deviation(y), capsize=3, label=row, **_style(number))
-            x, y = (table.published.get(measure, {}).get(row, {}).get(column) for measure in table.scatter)
+            x, y = (published_value(table, row, column, measure) for measure in table.scatter)
             if x is not None and y is not None:
                 style = _style(number) | dict(markerfacecolor="none", linestyle="none")
                 axes.plot([x], [y], label=f"{row}, published", **style)

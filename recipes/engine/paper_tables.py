@@ -18,15 +18,18 @@ class Table:
 
     Args:
         title: str, the paper, its table, and what it shows.
-        rows: dictionary of name to the settings of its runs; `"config"` is the name of those they change.
+        rows: dictionary of name to the settings of its runs; `"config"` is the name of those they change, in which
+            `{column}` stands for the name of the column.
         columns: dictionary of name, or number, to further settings: each row is trained with each. Default: one column
             without a name.
         over: str, what a column that is a number counts. Default "".
         config: str, name of the settings that rows change. Default `None`: those of the recipe.
-        measures: pairs of a data set and a metric, in the order shown. Default `()`: all.
+        measures: pairs of a data set and a metric, in the order shown. The data set "test" stands for all test sets:
+            the mean, if none has that name. Default `()`: all.
         headlines: dictionary of column to its pair of a data set and a metric, for one table of all columns and their
             mean. Default `{}`: a table for each measure.
-        published: the paper's figures: dictionary of (data set, metric) to row to column to value.
+        published: the paper's figures: dictionary of (data set, metric) to row to column to value, without columns to
+            row to value; see `figures`.
         scatter: two measures, drawn against each other. Default `()`: bars, or curves over numbers.
         name: str, set by the sweep.
     """
@@ -49,13 +52,24 @@ class Table:
     def folder(self, cell):
         """Returns the name of the folder of a run: `interacting,heads=4,seed=0`."""
         column = f"{self.over}={cell.column}" if self.over else str(cell.column)
-        row = self.rows[cell.row] if self.over else {}
-        arguments = row.get("attention_arguments", {})
-        name = (
-            ",".join([row["attention"], *(f"{key}={value}" for key, value in arguments.items())]) if row else cell.row
-        )
+        name, row = cell.row, self.rows[cell.row]
+        if self.over and "attention" in row:
+            arguments = row.get("attention_arguments", {})
+            name = ",".join([row["attention"], *(f"{key}={value}" for key, value in arguments.items())])
         parts = [name, *[column] * bool(column), f"seed={cell.seed}"]
         return ",".join(part.replace("/", "-").replace(" ", "_") for part in parts)
+
+
+def figures(measures, rows):
+    """Returns `Table.published` of rows of figures in the order of the measures; `None` where a paper has none.
+
+    >>> figures([("test", "BLEU"), ("training", "parameters")], {"base": (27.3, None), "big": (28.4, 213e6)})
+    {('test', 'BLEU'): {'base': 27.3, 'big': 28.4}, ('training', 'parameters'): {'big': 213000000.0}}
+    """
+    return {
+        measure: {row: values[place] for row, values in rows.items() if values[place] is not None}
+        for place, measure in enumerate(measures)
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +90,13 @@ class Cell:
     scores: dict = dataclasses.field(default_factory=dict)
     error: str | None = None
 
+    def score(self, measure):
+        """Returns the value and the signature of a measure, or `None`."""
+        if measure[0] != "test" or measure in self.scores:
+            return self.scores.get(measure)
+        found = [score for name, score in self.scores.items() if name[0] != "training" and name[1] == measure[1]]
+        return (statistics.fmean(value for value, _ in found), found[0][1]) if found else None
+
 
 def read_scores(folder):
     """Reads the `Cell.scores` of a finished run.
@@ -86,7 +107,8 @@ def read_scores(folder):
     for path in sorted(folder.glob("results/*/scores.json")):
         for metric, score in read_json(path).items():
             value, signature = (score["value"], score["signature"]) if isinstance(score, dict) else (score, "")
-            scores[path.parent.name, metric] = value, signature
+            if value is not None and metric != "examples":
+                scores[path.parent.name, metric] = value, signature
     history = read_json(folder / "history.json")
     of_training = {
         "validation loss": [min(logs["val_loss"] for logs in history)],
@@ -135,9 +157,9 @@ def markdown(cells, table):
         rows = []
         for row in table.rows:
             rows.append([row, *(_text(cells, table, row, *place, failed) for place in places.values())])
-            published = [_published(table, row, *place) for place in places.values()]
+            published = [published_value(table, row, *place) for place in places.values()]
             if any(value is not None for value in published):
-                rows.append([f"{row}, published", *(mean_text([value], _number) for value in published)])
+                rows.append([f"{row}, published", *(mean_text([value], _format(value)) for value in published)])
         lines += markdown_rows(list(map(str, places)), rows)
     if failed:
         lines += ["", "Failed:", ""]
@@ -163,7 +185,7 @@ def values_of(cells, table, row, column, measure):
     """Returns the values of a place by seed; of the column `None` the means of all columns with a headline."""
     if column is not None:
         found = {cell.seed: cell for cell in cells if (cell.row, cell.column) == (row, column)}
-        return {seed: cell.scores[measure][0] for seed, cell in found.items() if measure in cell.scores}
+        return {seed: score[0] for seed, cell in found.items() if (score := cell.score(measure))}
     parts = [values_of(cells, table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
     return {seed: statistics.fmean(part[seed] for part in parts) for seed in set.intersection(*map(set, parts))}
 
@@ -174,26 +196,29 @@ def _text(cells, table, row, column, measure, failed):
     if not values:
         numbers = [f"[{1 + failed.index(cell)}]" for cell in here if cell in failed]
         return "failed " + " ".join(numbers) if numbers and column is not None else "–"
-    text, seeds = mean_text(values.values(), _number), len({cell.seed for cell in here})
+    text = mean_text(values.values(), _format(statistics.fmean(values.values())))
+    seeds = len({cell.seed for cell in here})
     first = next(iter(table.rows))
     p = None if row == first else paired_test(values_of(cells, table, first, column, measure), values)
     text += "" if p is None else f" (p {p:.2g})"
     return text if len(values) == seeds else f"{text} ({len(values)} of {seeds} seeds)"
 
 
-def _published(table, row, column, measure):
+def published_value(table, row, column, measure):
     """Returns the paper's figure, or `None`; of the column `None` the mean, where all columns have one."""
     if column is not None:
-        return table.published.get(measure, {}).get(row, {}).get(column)
-    found = [_published(table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
+        found = table.published.get(measure, {}).get(row)
+        return found.get(column) if isinstance(found, dict) else found
+    found = [published_value(table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
     return None if None in found else statistics.fmean(found)
 
 
 def quantities_of(cells, table):
     """Returns the measures shown, training last, with their signatures: those of the table, or all that any run has."""
-    found = {quantity: score[1] for cell in cells for quantity, score in cell.scores.items()}
     if table.measures:
-        return {measure: found.get(measure, "") for measure in table.measures}
+        scores = {measure: [cell.score(measure) for cell in cells] for measure in table.measures}
+        return {measure: next((score[1] for score in found if score), "") for measure, found in scores.items()}
+    found = {quantity: score[1] for cell in cells for quantity, score in cell.scores.items()}
     return dict(sorted(found.items(), key=lambda item: item[0][0] == "training"))
 
 
@@ -206,5 +231,7 @@ def plot(cells, table):
     return file.getvalue()
 
 
-def _number(value):
-    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+def _format(mean):
+    """Returns the format of values of this mean: shares have four decimals."""
+    decimals = 4 if abs(mean or 0) < 1 else 2 if abs(mean) < 1000 else 0
+    return f"{{:,.{decimals}f}}".format

@@ -1,7 +1,7 @@
 """IWSLT16 German to English as in Zhang et al. 2022, "Interacting-head attention", sections 4.1 and 4.2.
 
     python -m recipes.translate --config iwslt16 --iwslt de-en
-    python -m recipes.sweep --config iwslt16 --iwslt de-en --runs runs/iwslt16      its tables 3 and 6
+    python -m recipes.sweep interacting_table3 --iwslt de-en      its tables 3, 6 and 9
 
 `de-en` is the folder of the unpacked release. The paper reports 27.61 BLEU on tst2010 to 2014 as one set for
 interacting-head attention with 16 heads and 25.18 for multi-head attention (its table 3), trained on two V100 GPUs;
@@ -14,6 +14,7 @@ averaging, which here are 60, a patience of 5 and none, and on the files of its 
 dev2010 is a set that every release has.
 """
 
+from recipes.engine.paper_tables import Table
 from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
@@ -42,12 +43,53 @@ CONFIG = TranslateConfig(
     metrics=("bleu", "wer", "meteor", "rouge_l", "cider"),
 )
 
-# By number of heads: its table 3 (a), and table 9 for interacting heads beyond 16. BLEU by multi-bleu.perl.
-PUBLISHED = {
-    ("tst2010+tst2011+tst2012+tst2013+tst2014", "BLEU"): {
-        "multi_head": {2: 21.15, 4: 24.00, 8: 24.38, 16: 25.18, 32: 22.05, 64: 17.94},
-        "multi_head:20": {2: 19.35, 4: 21.38, 8: 22.81, 16: 24.61, 32: 24.86, 64: 24.59},
-        "talking_heads": {2: 19.13, 4: 19.82, 8: 20.87, 16: 22.24, 32: 22.30, 64: 21.72},
-        "interacting": {2: 27.61, 4: 28.01, 8: 27.44, 16: 27.61, 32: 22.85, 64: 18.54},
-    },
+HEADS = (2, 4, 8, 16, 32, 64)
+
+
+def by_heads(name, title, mean_length, bleu, minutes):
+    """Returns the paper's table of a corpus: BLEU of each test set by row and heads, and minutes an epoch.
+
+    `mean_length` is that of sentences, the width of keys in the row "head size = n".
+    """
+    rows = {
+        "multi_head": dict(attention="multi_head"),
+        f"multi_head:{mean_length}": dict(attention="multi_head", attention_arguments=dict(key_dim=mean_length)),
+        "talking_heads": dict(attention="talking_heads"),
+        "interacting": dict(attention="interacting"),
+    }
+    figures = {(test, "BLEU"): of_rows for test, of_rows in bleu.items()} | {("training", "minutes an epoch"): minutes}
+    return Table(
+        title=f"Zhang et al. 2022, {title}",
+        config=name,
+        rows=rows,
+        columns={heads: dict(num_heads=heads) for heads in HEADS},
+        over="heads",
+        published={
+            measure: {row: dict(zip(HEADS, values, strict=False)) for row, values in zip(rows, of_rows, strict=True)}
+            for measure, of_rows in figures.items()
+        },
+    )
+
+
+# Table 3 (a), BLEU by multi-bleu.perl, and table 9 for interacting heads beyond 16; table 6.
+TABLES = {
+    "interacting_table3": by_heads(
+        "iwslt16",
+        "tables 3, 6 and 9: IWSLT16 De-En",
+        20,
+        {
+            CONFIG.splits["test"]: (
+                (21.15, 24.00, 24.38, 25.18, 22.05, 17.94),
+                (19.35, 21.38, 22.81, 24.61, 24.86, 24.59),
+                (19.13, 19.82, 20.87, 22.24, 22.30, 21.72),
+                (27.61, 28.01, 27.44, 27.61, 22.85, 18.54),
+            ),
+        },
+        (
+            (10.17, 10.5, 10.92, 11.5, 12.75, 15.5),
+            (9.33, 9.67, 10.17, 11.08, 12.92, 16.92),
+            (10.5, 10.67, 11, 11.67, 15.83),
+            (10.5, 11.5, 14.5, 24.5),
+        ),
+    )
 }

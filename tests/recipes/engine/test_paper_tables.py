@@ -89,11 +89,13 @@ def test_a_table_of_tasks_and_their_mean():
     assert markdown(OF_TASKS, TASKS).splitlines()[5:9] == [
         "| | CoLA | SST-2 | mean |",
         "|---|---:|---:|---:|",
-        "| plain | 0.57 ± 0.06 | 0.80 ± 0.10 | 0.68 ± 0.06 |",
-        "| plain, published | 0.50 | 0.90 | 0.70 |",
+        "| plain | 0.5667 ± 0.0577 | 0.8000 ± 0.1000 | 0.6833 ± 0.0577 |",
+        "| plain, published | 0.5000 | 0.9000 | 0.7000 |",
     ]
     (row,) = [line for line in markdown(OF_TASKS, TASKS).splitlines() if line.startswith("| evolving")]
-    assert "0.77 ± 0.15 (p 0.074) | 0.90 ± 0.00 (p 0.5) (2 of 3 seeds) | 0.80 ± 0.07 (2 of 3 seeds) |" in row
+    assert (
+        "0.7667 ± 0.1528 (p 0.074) | 0.9000 ± 0.0000 (p 0.5) (2 of 3 seeds) | 0.8000 ± 0.0707 (2 of 3 seeds) |" in row
+    )
 
 
 def test_a_table_with_measures_as_columns():
@@ -104,9 +106,9 @@ def test_a_table_with_measures_as_columns():
     assert markdown(cells, table).splitlines()[4:] == [
         "| | test, accuracy | training, parameters |",
         "|---|---:|---:|",
-        "| resnet | 0.75 | 25,000,000 |",
+        "| resnet | 0.7500 | 25,000,000 |",
         "| ea_aa | – | – |",
-        "| ea_aa, published | 0.79 | – |",
+        "| ea_aa, published | 0.7900 | – |",
     ]
     assert as_csv(cells).splitlines()[1:] == [
         "resnet,,0,test,accuracy,0.75,",
