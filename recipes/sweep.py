@@ -55,7 +55,9 @@ def _parser(recipe, table):
         parser.add_argument("--rows", nargs="+", choices=list(table.rows), metavar="ROW", help="[all]")
         if len(table.columns) > 1:
             names = list(map(str, table.columns))
-            parser.add_argument("--columns", nargs="+", choices=names, metavar="COLUMN", help=f"[{' '.join(names)}]")
+            parser.add_argument(
+                "--table-columns", nargs="+", choices=names, metavar="COLUMN", help=f"[{' '.join(names)}]"
+            )
         own |= {name for changes in (*table.rows.values(), *table.columns.values()) for name in changes}
         parser.set_defaults(name=table.name)
     else:
@@ -98,7 +100,7 @@ def named_table(name):
 
 def _part_of(table, options):
     """Returns the table with the rows and columns that were asked for."""
-    columns = getattr(options, "columns", None) or list(map(str, table.columns))
+    columns = getattr(options, "table_columns", None) or list(map(str, table.columns))
     if getattr(options, "embedded", False):  # is not the paper's data
         table = dataclasses.replace(table, published={}, measures=())
     return dataclasses.replace(
@@ -152,9 +154,9 @@ def _settings_of(recipe, options, row, column):
     name, changes = row.get("config", options.config), {key: row[key] for key in row if key != "config"}
     name = name and name.format(column=column)
     if getattr(options, "embedded", False):
-        config = recipe.named_config(name)
+        config = recipe.named_config(name).changed(changes)
         heads = {field.name for field in dataclasses.fields(Heads)} - {"num_heads"} | set(_roles(config))
-        changes, name = {key: getattr(config, key) for key in heads} | changes, None
+        changes, name = changes | {key: getattr(config, key) for key in heads}, None
     if options.quick:
         changes = {key: changes[key] for key in changes if key not in {**recipe.quick, **recipe.quick_data}}
     return recipe.chosen_settings(argparse.Namespace(**{**vars(options), "config": name})).changed(changes)

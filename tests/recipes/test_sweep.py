@@ -13,6 +13,7 @@ from headattn_io.files import write_atomically
 from recipes import sweep
 from recipes.engine import lock, paper_tables, subruns
 from recipes.engine.config import save_config
+from recipes.engine.heads import check_attentions
 
 HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."
 
@@ -138,17 +139,53 @@ def test_mistakes_are_reported_before_training(tmp_path, runs, arguments, messag
     assert runs == []
 
 
+def planned_of(name, *arguments):
+    """The recipe, table and settings of all runs of a paper's table."""
+    recipe, table = sweep.named_table(name)
+    options = sweep._parser(recipe, table).parse_args(arguments)
+    table = sweep._part_of(table, options)
+    return recipe, table, [config for _, config in sweep.plan(recipe, table, options)]
+
+
+TABLES = sweep.named_tables()
+DATA = {
+    "translate": ("--train", "a", "b", "--validation", "c", "d", "--test", "e", "f"),
+    "classify": ("--train", "a.csv", "--test", "b.csv"),
+    "glue": ("--glue", "GLUE"),
+    "graphs": ("--train", "a.tsv", "--validation", "b.tsv", "--test", "c.tsv"),
+    "imagenet": ("--images", "folder"),
+}
+
+
 def test_a_papers_table():
-    configs = planned("--config", "iwslt16", "--iwslt", "de-en")
+    _, table, configs = planned_of("interacting_table3", "--iwslt", "de-en")
     assert len(configs) == 4 * 6
     assert {(c.attention, c.attention_arguments.get("key_dim")) for c in configs} == {
         ("multi_head", None), ("multi_head", 20), ("talking_heads", None), ("interacting", None)
     }  # fmt: skip
-    assert configs[6].run == "runs/sweep/multi_head,key_dim=20,heads=2,seed=0" and configs[6].export is None
-    assert {name for name, _ in sweep._published("iwslt16")} == set(configs[0].test_splits)
     assert (
-        sweep._published(None) == sweep._published("evolving_lite_wmt14_de") == sweep._published("a/config.json") == {}
+        configs[6].run == "runs/interacting_table3/multi_head,key_dim=20,heads=2,seed=0" and configs[6].export is None
     )
+    assert {name for name, _ in table.published} - {"training"} == set(configs[0].test_splits)
+    with pytest.raises(ValueError, match="The tables are .*interacting_table3"):
+        sweep.named_table("interacting_table33")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_papers_tables_have_valid_settings(name):
+    """Each row and column, with files and on the embedded data; published figures have a place."""
+    recipe, table, configs = planned_of(name, *DATA[TABLES[name][0]])
+    assert len({json.dumps(vars(config), default=str) for config in configs}) == len(configs)
+    for each in (configs, planned_of(name, "--embedded", "--quick")[2]):
+        assert len({config.run for config in each}) == len(table.rows) * len(table.columns)
+        for config in each:
+            check_attentions(config)
+    assert planned_of(name, "--embedded")[1].published == {}
+    for rows in table.published.values():
+        assert set(rows) <= set(table.rows)
+        for figures in rows.values():
+            assert set(figures if isinstance(figures, dict) else [""]) <= set(table.columns)
+    assert set(table.headlines) in (set(), set(table.columns))
 
 
 def recipe_that(tmp_path, monkeypatch, does):

@@ -2,6 +2,7 @@
 
     python -m recipes.translate --config wmt17_zh --train news-commentary-v12.zh-en.zh news-commentary-v12.zh-en.en \\
         --validation newsdev2017.zh newsdev2017.en --test newstest2017.zh newstest2017.en
+    python -m recipes.sweep disentangled_table3 --train ...
 
 The training text is in `training-parallel-nc-v12.tgz` of data.statmt.org/wmt17/translation-task, 169 MB; the other
 sets are in the campaign's development archive, 39 MB, as SGML, to be made text files of one sentence a line. The paper
@@ -17,7 +18,7 @@ counts as a word; batch, learning rate, warm-up and dropout are fairseq's for th
 
 import dataclasses
 
-from recipes.translate.configs import iwslt14
+from recipes.translate.configs import disentangled_iwslt14, iwslt14
 
 MULTI_HEAD = dataclasses.replace(
     iwslt14.CONFIG,
@@ -37,3 +38,12 @@ DISENTANGLED = dataclasses.replace(
     attention_arguments=dict(shared_information=5e-6, kept_information=5e-4, centre_gradient=5.0),
 )
 CONFIGS = {"wmt17_zh": MULTI_HEAD, "disentangled_wmt17_zh": DISENTANGLED}
+
+TABLES = {
+    "disentangled_table3": disentangled_iwslt14.table(
+        "Disentangled mask attention, table 3: WMT17 Zh-En",
+        {"transformer": dict(config="wmt17_zh"), "dma": dict(config="disentangled_wmt17_zh")},
+        {"transformer": (12.76, 55.0e6), "dma": (13.13, 55.1e6)},
+        bleu="BLEU",
+    )
+}
