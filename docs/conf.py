@@ -39,6 +39,7 @@ GROUPS = {
         "/docs/graphs",
         "/docs/imagenet",
         "/docs/sweep",
+        "/docs/papers",
         "/docs/recipes",
         "/docs/own_recipe",
     ],

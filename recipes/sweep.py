@@ -36,8 +36,7 @@ OWN = {"seed", "run", "export"}  # settings that the sweep sets
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     with one_line_errors(again=True):
-        recipe, table = named_table(arguments[0]) if arguments and not arguments[0].startswith("-") else (None, None)
-        options = _parser(recipe, table).parse_args(arguments[1:] if table else arguments)
+        recipe, table, options = parse(arguments)
         recipe, table = (recipe, _part_of(table, options)) if table else attentions_by_heads(options)
         cells = plan(recipe, table, options)
         for _, config in cells:
@@ -46,7 +45,13 @@ def main(arguments=None):
         sweep(recipe, table, cells, _folder(options), options.table_only)
 
 
-def _parser(recipe, table):
+def parse(arguments):
+    """Returns the `Recipe` and the `Table` of the name that a command line begins with, or `None`, and its options."""
+    recipe, table = named_table(arguments[0]) if arguments and not arguments[0].startswith("-") else (None, None)
+    return recipe, table, _parser(recipe, table).parse_args(arguments[1:] if table else arguments)
+
+
+def _parser(recipe=None, table=None):
     parser = make_parser("sweep", __doc__)
     parser.add_argument("--runs", help="folder of the runs, table and plot [runs/TABLE, of --quick runs/quick_TABLE]")
     own = set(OWN)
@@ -102,7 +107,8 @@ def _part_of(table, options):
     """Returns the table with the rows and columns that were asked for."""
     columns = getattr(options, "table_columns", None) or list(map(str, table.columns))
     if getattr(options, "embedded", False):  # is not the paper's data
-        table = dataclasses.replace(table, published={}, measures=())
+        title = f"{table.title}; here on the embedded task"
+        table = dataclasses.replace(table, title=title, published={}, measures=())
     return dataclasses.replace(
         table,
         rows={name: changes for name, changes in table.rows.items() if name in (options.rows or table.rows)},

@@ -55,7 +55,7 @@ def start(folder, *arguments):
 
 def planned(*arguments):
     """The settings of all runs."""
-    options = sweep._parser(None, None).parse_args(arguments)
+    *_, options = sweep.parse(arguments)
     return [config for _, config in sweep.plan(*sweep.attentions_by_heads(options), options)]
 
 
@@ -141,8 +141,7 @@ def test_mistakes_are_reported_before_training(tmp_path, runs, arguments, messag
 
 def planned_of(name, *arguments):
     """The recipe, table and settings of all runs of a paper's table."""
-    recipe, table = sweep.named_table(name)
-    options = sweep._parser(recipe, table).parse_args(arguments)
+    recipe, table, options = sweep.parse([name, *arguments])
     table = sweep._part_of(table, options)
     return recipe, table, [config for _, config in sweep.plan(recipe, table, options)]
 
