@@ -21,9 +21,14 @@ def draw(cells, table):
         figure = _panels(cells, table, title)
     legends = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes]
     legend = {label: handle for pairs in legends for label, handle in pairs}
-    names = [label for name in table.rows for label in (name, f"{name}, published") if label in legend]
-    if names:
-        figure.legend([legend[name] for name in names], names, loc="outside lower center", ncols=4)
+    shown = {label: legend[label] for name in table.rows for label in (name, f"{name}, published") if label in legend}
+    if not table.over:  # the papers' figures look alike in all rows
+        published = [shown.pop(label) for label in [*shown] if label.endswith(", published")]
+        shown |= {"published": published[0]} if published else {}
+    if shown:
+        widest = 0.6 + 0.09 * max(map(len, shown))  # inches
+        columns = max(1, int(figure.get_figwidth() / widest))
+        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
     return figure
 
 

@@ -173,8 +173,11 @@ def _layout(cells, table):
     if table.headlines:
         places = {column: (column, measure) for column, measure in table.headlines.items() if column in table.columns}
         yield "", places | ({"mean": (None, None)} if len(places) > 1 else {})
-    elif list(table.columns) == [""]:
+    elif list(table.columns) == [""] and table.measures:
         yield "", {f"{data}, {metric}": ("", (data, metric)) for data, metric in quantities}
+    elif list(table.columns) == [""]:
+        for data in dict.fromkeys(data for data, _ in quantities):
+            yield f"**{data}**", {metric: ("", (name, metric)) for name, metric in quantities if name == data}
     else:
         for (data, metric), signature in quantities.items():
             title = f"**{data}, {metric}**" + (f" `{signature}`" if signature else "")

@@ -165,3 +165,21 @@ def test_a_plot_before_any_run_has_finished(figures):
     (axes,) = figures[0].axes
     assert axes.get_ylabel() == "validation loss" and [text.get_text() for text in axes.get_xticklabels()] == ["2"]
     assert len(axes.containers[0].lines[0].get_xydata()) == 0 and axes.get_legend_handles_labels()[1] == ["multi_head"]
+
+
+def test_legends_fit_the_picture(figures):
+    rows = {f"a_row_with_a_long_name_{number}": {} for number in range(12)}
+    measure = "test", "BLEU"
+    table = Table(title="A paper", rows=rows, measures=(measure,), published={measure: dict.fromkeys(rows, 20.0)})
+    plot([Cell(row, "", 0, {("tst2014", "BLEU"): (21.0, "")}) for row in rows], table)
+    (legend,) = figures[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == [*rows, "published"]
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 and box.x1 <= figures[0].bbox.width
+
+
+def test_the_test_set_is_the_mean_of_all_test_sets():
+    scores = {("dev_matched", "score"): (80.0, ""), ("dev_mismatched", "score"): (82.0, "")}
+    assert Cell("row", "mnli", 0, scores).score(("test", "score")) == (81.0, "")
+    assert Cell("row", "mnli", 0, scores | {("test", "score"): (70.0, "")}).score(("test", "score")) == (70.0, "")
+    assert Cell("row", "mnli", 0, {("training", "score"): (1.0, "")}).score(("test", "score")) is None
