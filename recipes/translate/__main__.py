@@ -8,6 +8,7 @@
     python -m recipes.translate --pretrained opus-mt-en-de --attention multi_head --train ...
     python -m recipes.translate import opus-mt-en-de --run runs/opus
     python -m recipes.translate prepare --records records/mine --train ... --validation ...
+    python -m recipes.translate lengths records/mine
     python -m recipes.translate evaluate runs/translate
     python -m recipes.translate evaluate saved_models/translate --test test.en test.de
     python -m recipes.translate export runs/translate
@@ -154,7 +155,27 @@ def _prepare(options):
     if config.moses:
         check_moses(config.languages)
     load_corpora(config)  # reports now, not hours later, what training needs besides
-    prepare(config, repair=True)
+    records = prepare(config, repair=True)
+    from recipes.translate.lengths import describe
+
+    print(describe(records, config.shape["hidden_dim"]))
+
+
+def _add_lengths(parser):
+    parser.add_argument("records", help="folder that `prepare` has written")
+    parser.add_argument("--hidden-dim", type=int, default=512, metavar="INT", help="width of the model [512]")
+    parser.add_argument("--output", default="lengths.png", metavar="FILE", help="histogram [lengths.png]")
+
+
+def _lengths(options):
+    quiet_tensorflow()
+    from keras_headattn.data import Records
+    from recipes.translate.lengths import describe, draw
+
+    records = Records(options.records)
+    print(describe(records, options.hidden_dim))
+    draw(records, options.output)
+    print(f"Histogram: {options.output}")
 
 
 def _add_import(parser):
@@ -238,6 +259,9 @@ RECIPE = Recipe(
             "write the training text as tokens to the folder --records; takes the options of train",
             lambda parser: RECIPE.add_settings(parser),
             continues=True,
+        ),
+        "lengths": Command(
+            _lengths, "lengths of sentences of --records, and the most heads that they suggest", _add_lengths
         ),
     },
 )

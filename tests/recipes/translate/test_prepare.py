@@ -197,3 +197,19 @@ def test_real_text(shared_data, tmp_path, folder, train, number):
     )  # fmt: skip
     assert sum(1 for _ in stream_training(dataclasses.replace(config, max_sentences=None))) == number
     assert prepare(config, shard_lines=1_000).manifest["examples"] == 1_500
+
+
+def test_lengths(config, tmp_path, capsys):
+    """Lengths are those of the tokens; the picture has all pairs."""
+    from keras_headattn.data import Records
+    from recipes.translate.lengths import describe
+
+    records = prepare(config)
+    tokens = Records(config.records).manifest["tokens"]
+    mean = sum(tokens.values()) / 2 / 54
+    shown = describe(records, 100)
+    assert "54 pairs" in shown and f"mean {tokens['targets'] / 54:.1f}" in shown and f" = {int(100 / mean)}" in shown
+    capsys.readouterr()
+    main(["lengths", config.records, "--hidden-dim", "100", "--output", str(tmp_path / "lengths.png")])
+    assert shown in capsys.readouterr().out
+    assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")
