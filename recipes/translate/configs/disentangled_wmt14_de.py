@@ -11,14 +11,15 @@ c_qq of 100 and c_xq of 10, as in `disentangled_iwslt14`.
 
 import dataclasses
 
-from recipes.translate.configs import disentangled_iwslt14, wmt14_de
+from recipes.translate.configs import wmt14_de
+from recipes.translate.configs.disentangled_iwslt14 import table
 
 BASE = dataclasses.replace(wmt14_de.CONFIG, attention="disentangled_mask")
 SMALL = dataclasses.replace(BASE, epochs=57, model_arguments=BASE.model_arguments | dict(hidden_dim=384))
 CONFIGS = {"disentangled_wmt14_de": BASE, "disentangled_small_wmt14_de": SMALL}
 
 TABLES = {
-    "disentangled_table2": disentangled_iwslt14.table(
+    "disentangled_table2": table(
         "Disentangled mask attention, tables 2 and 6: WMT14 En-De",
         {
             "transformer_base": dict(config="wmt14_de"),

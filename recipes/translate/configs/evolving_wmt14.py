@@ -15,7 +15,8 @@ is silent, are those of `wmt14_de`, and of French those of `wmt14_fr`. 4,096 tok
 
 import dataclasses
 
-from recipes.translate.configs import evolving_iwslt14, wmt14_de
+from recipes.translate.configs import wmt14_de
+from recipes.translate.configs.evolving_iwslt14 import tables
 
 LITE = dataclasses.replace(
     wmt14_de.CONFIG,
@@ -66,7 +67,7 @@ TABLE_6 = {
 TABLES = {
     name: table
     for place, (corpus, title) in enumerate({"wmt14_de": "WMT14 En-De", "wmt14_fr": "WMT14 En-Fr"}.items())
-    for name, table in evolving_iwslt14.tables(
+    for name, table in tables(
         corpus, title, *({row: bleu[place] for row, bleu in rows.items()} for rows in (TABLE_5, TABLE_6))
     ).items()
 }

@@ -18,7 +18,8 @@ counts as a word; batch, learning rate, warm-up and dropout are fairseq's for th
 
 import dataclasses
 
-from recipes.translate.configs import disentangled_iwslt14, iwslt14
+from recipes.translate.configs import iwslt14
+from recipes.translate.configs.disentangled_iwslt14 import table
 
 MULTI_HEAD = dataclasses.replace(
     iwslt14.CONFIG,
@@ -40,7 +41,7 @@ DISENTANGLED = dataclasses.replace(
 CONFIGS = {"wmt17_zh": MULTI_HEAD, "disentangled_wmt17_zh": DISENTANGLED}
 
 TABLES = {
-    "disentangled_table3": disentangled_iwslt14.table(
+    "disentangled_table3": table(
         "Disentangled mask attention, table 3: WMT17 Zh-En",
         {"transformer": dict(config="wmt17_zh"), "dma": dict(config="disentangled_wmt17_zh")},
         {"transformer": (12.76, 55.0e6), "dma": (13.13, 55.1e6)},
