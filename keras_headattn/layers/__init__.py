@@ -1,6 +1,7 @@
 """Drop-in attention layers, blocks and poolings. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._augmented_conv_1d import AugmentedConv1D
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths
 from keras_headattn.layers._differential_attention import DifferentialAttention
 from keras_headattn.layers._disentangled_mask_attention import DisentangledMaskAttention
@@ -41,6 +42,7 @@ ATTENTIONS = {
 __all__ = [
     "ATTENTIONS",
     "Attention",
+    "AugmentedConv1D",
     "AugmentedConv2D",
     "DecoderBlock",
     "DifferentialAttention",

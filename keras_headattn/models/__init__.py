@@ -5,6 +5,7 @@ from keras_headattn.models._bert.electra_pretraining import ElectraPretraining
 from keras_headattn.models._bert.encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
 from keras_headattn.models._chunked_loss import ChunkedLossModel
+from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter
 from keras_headattn.models._rationale_classifier import RationaleClassifier, RationaleReader
 from keras_headattn.models._resnet.resnet import ResNet
@@ -25,6 +26,7 @@ __all__ = [
     "Bert",
     "BiLSTMEncoder",
     "ChunkedLossModel",
+    "DCTransformer",
     "ElectraPretraining",
     "EncoderClassifier",
     "GraphWriter",

@@ -10,6 +10,7 @@ from keras_headattn import layers
 from keras_headattn.models import (
     T5,
     BiLSTMEncoder,
+    DCTransformer,
     EncoderClassifier,
     ResNet,
     SentenceClassifier,
@@ -72,6 +73,9 @@ def classifiers():
     )
     images = np.random.default_rng(0).normal(size=(2, 8, 10, 3)).astype("float32")
     yield "resnet", randomize(resnet), [images]
+    dilated = DCTransformer(3, 9, 16, 12, 2, num_heads=2, dropout=0.0)
+    dilated.build((None, None, 5))
+    yield "dc_transformer", randomize(dilated), [np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32")]
 
 
 def save_models(folder):

@@ -62,6 +62,7 @@ OTHERS = {
     layers.EncoderBlock: {"attention": MultiHeadAttention(2, 4), "intermediate_dim": 8},
     layers.DecoderBlock: {"attention": MultiHeadAttention(2, 4), "intermediate_dim": 8},
     layers.GraphBlock: {"attention": GraphAttention(2, 4), "intermediate_dim": 8},
+    layers.AugmentedConv1D: {"filters": 20, "kernel_size": 3, "attention": MultiHeadAttention(2, 4)},
     layers.AugmentedConv2D: {"filters": 20, "kernel_size": 3, "attention": MultiHeadAttention(2, 4)},
     layers.FeedForward: {"intermediate_dim": 8},
     layers.GaussianMixture: {"num_clusters": 2},

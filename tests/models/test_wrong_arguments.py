@@ -27,6 +27,7 @@ MAKERS = {
     ),
     models.RationaleClassifier: head(models.RationaleClassifier, 2),
     models.TransformerEncoder: lambda **given: models.TransformerEncoder(9, **given),
+    models.DCTransformer: lambda **given: models.DCTransformer(2, 9, **given),
     models.BiLSTMEncoder: lambda **given: models.BiLSTMEncoder(9, **given),
     models.SentenceClassifier: lambda **given: models.SentenceClassifier(models.TransformerEncoder(9), 2, **given),
     models.GraphWriter: lambda **given: models.GraphWriter(9, 9, 2, **given),
