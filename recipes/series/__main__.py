@@ -1,0 +1,64 @@
+"""Classes or numbers of time series, by dilated convolutions with attention beside them.
+
+    python -m recipes.series --quick            a minute, to see that everything works
+    python -m recipes.series                    the embedded task: the sum of two marked values
+    python -m recipes.series --train train.ts --test test.ts --task classification
+    python -m recipes.series --train train.csv --id-column patient --target-column dose
+    python -m recipes.series evaluate runs/series --test other.ts
+    python -m recipes.series export runs/series
+    python -m recipes.series predict runs/series new.ts
+
+The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
+After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
+
+Source: Wang et al. 2022, "Convolution-enhanced evolving attention networks". Settings are in configs/: marked_sums,
+evolving_dc.
+"""
+
+import pathlib
+
+from recipes.engine.command import Command
+from recipes.engine.recipe import Recipe, check_readable
+from recipes.series.settings import SeriesConfig
+
+
+def _check_files(config):
+    validation = config.validation if config.train and config.validation_share is None else None
+    check_readable(config.train, validation, *config.test)
+
+
+def _add_predict(parser):
+    RECIPE.add_run(parser)
+    parser.add_argument("file", help=".ts or CSV, with targets or without")
+
+
+def _predict(options):
+    check_readable(options.file)
+    if not pathlib.Path(options.file).is_file():
+        raise FileNotFoundError(f"There is no file {options.file}")
+    task = RECIPE.finished(options.folder)
+    part = task._read(options.file, labelled=False)
+    channels = len(task.notes["mean"])
+    if part.series[0].shape[1] != channels:
+        raise ValueError(f"Series must have {channels} channels. Received: {part.series[0].shape[1]}, {options.file}")
+    for row in task.predict(task.run.load_model(), part.series):
+        print(task.classes[row.argmax()] if task.classes else f"{row[0]:.6g}", flush=True)
+
+
+RECIPE = Recipe(
+    name="series",
+    doc=__doc__,
+    settings=SeriesConfig,
+    task="recipes.series.task:SeriesTask",
+    embedded="marked_sums",
+    quick=dict(num_heads=2, model_arguments=dict(hidden_dim=16, intermediate_dim=16, num_layers=2)),
+    files=("series.json",),
+    check_files=_check_files,
+    evaluated=("test",),
+    exported=("export",),
+    commands={"predict": Command(_predict, "the class or number of each series of a file", _add_predict, filters=True)},
+)
+main = RECIPE.main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The settings of a run on time series."""
+
+from recipes.engine.config import option, settings
+from recipes.engine.settings import Settings, model_arguments
+from recipes.engine.signatures import ATTENTIONS
+
+TASKS = ("regression", "classification")
+
+
+@settings()
+class Series:
+    """The series and their targets."""
+
+    title = "data"
+
+    train: str | None = option(None, "file to train on: .ts of UEA and TSER, or CSV", metavar="FILE")
+    validation: str = option("0.2", "file for validation, or a share of the training series", metavar="FILE")
+    test: tuple[str, ...] = option(
+        (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
+    )
+    embedded: bool = option(False, "the embedded task, made by code: the sum of two marked values far apart")
+    task: str = option("regression", "what a series has: a number or a class", TASKS)
+    id_column: str | None = option(
+        None, "column of a CSV file that tells series apart, a row a step; none: a row a series", metavar="NAME"
+    )
+    target_column: str = option("target", "column of a CSV file", metavar="NAME")
+    max_length: int | None = option(None, "steps of a series that are read; none: the longest to train on", at_least=2)
+    batch_size: int = option(32, "series a step", at_least=1)
+
+
+@settings(
+    attention=option("evolving", "beside the convolutions", ("none", *ATTENTIONS)),
+    epochs=30,
+    patience=None,
+    run="runs/series",
+)
+class SeriesConfig(Series, Settings):
+    """Every setting of a run. Those of the public code's example are in the folder `configs`."""
+
+    title = "model"
+    SOURCES = ("train", "embedded")
+    MOST_USED = ("train", "validation", "test", "task", "batch_size", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("model_arguments.hidden_dim", "model_arguments.num_layers")
+
+    model_arguments: dict = model_arguments("DCTransformer")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.test and not self.train:
+            raise ValueError(f"--test needs --train. Received: test={self.test}, without --train")
+        if (share := self.validation_share) is not None and not 0 < share < 1:
+            raise ValueError(f"--validation must be a file or a share between 0 and 1. Received: {self.validation}")
+        if self.attention == "none" and self.attention_arguments:
+            raise ValueError(
+                f"--attention-arguments need --attention. Received: attention_arguments={self.attention_arguments}"
+            )
+
+    @property
+    def validation_share(self):
+        """Share of the training series for validation; `None` if there is a file."""
+        try:
+            return float(self.validation)
+        except ValueError:
+            return None
