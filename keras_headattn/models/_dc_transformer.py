@@ -81,6 +81,7 @@ class DCTransformer(Model):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.num_outputs = check_positive("num_outputs", num_outputs)
         self.max_length = check_positive("max_length", max_length)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
@@ -170,6 +171,9 @@ class DCTransformer(Model):
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(f"`inputs` must have at most max_length={self.max_length} steps. Received: {length} steps")
         return self.pool(self.encode(inputs, mask, training), mask)
+
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> None:
+        return None  # outputs have no steps
 
     def encode(self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
         """Returns the states of the last block, `(B, n, hidden_dim)`, zeros at padded steps.

@@ -1,1 +1,1 @@
-"""Classes and numbers of time series."""
+"""`python -m recipes.series`."""

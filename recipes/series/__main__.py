@@ -1,7 +1,7 @@
 """Classes or numbers of time series, by dilated convolutions with attention beside them.
 
     python -m recipes.series --quick            a minute, to see that everything works
-    python -m recipes.series                    the embedded task: the sum of two marked values
+    python -m recipes.series                    the embedded task: the product of two marked values
     python -m recipes.series --train train.ts --test test.ts --task classification
     python -m recipes.series --train train.csv --id-column patient --target-column dose
     python -m recipes.series evaluate runs/series --test other.ts
@@ -11,7 +11,7 @@
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
-Source: Wang et al. 2022, "Convolution-enhanced evolving attention networks". Settings are in configs/: marked_sums,
+Source: Wang et al. 2022, "Convolution-enhanced evolving attention networks". Settings are in configs/: marked_values,
 evolving_dc.
 """
 
@@ -50,7 +50,7 @@ RECIPE = Recipe(
     doc=__doc__,
     settings=SeriesConfig,
     task="recipes.series.task:SeriesTask",
-    embedded="marked_sums",
+    embedded="marked_values",
     quick=dict(num_heads=2, model_arguments=dict(hidden_dim=16, intermediate_dim=16, num_layers=2)),
     files=("series.json",),
     check_files=_check_files,

@@ -10,7 +10,7 @@ SIZES = {"train": 1000, "validation": 200, "test": 400}
 def make_demo(task, seed=0):
     """Returns the splits by name. Channels are values from -1 to 1 and marks; the lengths are 32 to 48.
 
-    The number of a series is the sum of the two marked values, its class the sign of their product: the first mark is
+    The number of a series is the product of the two marked values, its class the sign of it: the first mark is
     in the first quarter, the second in the last.
     """
     rng, found = np.random.default_rng(seed), {}
@@ -23,6 +23,6 @@ def make_demo(task, seed=0):
             marks[[*places]] = 1
             first, second = values[[*places]]
             series.append(np.stack([values, marks], axis=1).astype("float32"))
-            targets.append(f"{first + second:.5f}" if task == "regression" else ("same", "other")[first * second < 0])
+            targets.append(f"{first * second:.5f}" if task == "regression" else ("same", "other")[first * second < 0])
         found[name] = SeriesSet(name, series, targets)
     return found

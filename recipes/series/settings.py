@@ -18,7 +18,7 @@ class Series:
     test: tuple[str, ...] = option(
         (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
     )
-    embedded: bool = option(False, "the embedded task, made by code: the sum of two marked values far apart")
+    embedded: bool = option(False, "the embedded task, made by code: the product of two marked values far apart")
     task: str = option("regression", "what a series has: a number or a class", TASKS)
     id_column: str | None = option(
         None, "column of a CSV file that tells series apart, a row a step; none: a row a series", metavar="NAME"

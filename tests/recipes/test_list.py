@@ -17,6 +17,7 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
         "graphs",
         "rationales",
         "imagenet",
+        "series",
         "sweep",
         "compare",
         "curves",

@@ -1,4 +1,4 @@
-"""The embedded task: the sum of two marked values far apart. No download.
+"""The embedded task: the product of two marked values far apart. No download.
 
     python -m recipes.series
 
