@@ -38,6 +38,7 @@ GROUPS = {
         "/docs/classification",
         "/docs/graphs",
         "/docs/imagenet",
+        "/docs/series",
         "/docs/sweep",
         "/docs/papers",
         "/docs/recipes",
