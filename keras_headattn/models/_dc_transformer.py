@@ -192,7 +192,12 @@ class DCTransformer(Model):
         return _zero_padded(self.dropouts[1](x, training=training), mask)
 
     def pool(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Returns the outputs `(B, num_outputs)` of `states`; `mask` as in the call."""
+        """Returns the outputs, `(B, num_outputs)`, float32.
+
+        Args:
+            states: those of `encode`.
+            mask: as in the call.
+        """
         states = ops.cast(states, "float32")
         kernel, length = ops.cast(self.output_kernel, "float32"), ops.shape(states)[1]
         if self.pooling == "mean":

@@ -30,6 +30,7 @@ def _check_files(config):
 def _add_predict(parser):
     RECIPE.add_run(parser)
     parser.add_argument("file", help=".ts or CSV, with targets or without")
+    parser.add_argument("--id-column", help="column of the CSV that tells series apart [the run's]", metavar="NAME")
 
 
 def _predict(options):
@@ -37,7 +38,7 @@ def _predict(options):
     if not pathlib.Path(options.file).is_file():
         raise FileNotFoundError(f"There is no file {options.file}")
     task = RECIPE.finished(options.folder)
-    part = task._read(options.file, labelled=False)
+    part = task.read(options.file, labelled=False, id_column=options.id_column)
     channels = len(task.notes["mean"])
     if part.series[0].shape[1] != channels:
         raise ValueError(f"Series must have {channels} channels. Received: {part.series[0].shape[1]}, {options.file}")

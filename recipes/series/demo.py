@@ -23,6 +23,7 @@ def make_demo(task, seed=0):
             marks[[*places]] = 1
             first, second = values[[*places]]
             series.append(np.stack([values, marks], axis=1).astype("float32"))
-            targets.append(f"{first * second:.5f}" if task == "regression" else ("same", "other")[first * second < 0])
+            sign = "same" if first * second >= 0 else "other"
+            targets.append(f"{first * second:.5f}" if task == "regression" else sign)
         found[name] = SeriesSet(name, series, targets)
     return found

@@ -28,21 +28,28 @@ class Series:
     batch_size: int = option(32, "series a step", at_least=1)
 
 
+@settings()
+class Model:
+    """The network."""
+
+    title = "model"
+
+    model_arguments: dict = model_arguments("DCTransformer")
+
+
 @settings(
     attention=option("evolving", "beside the convolutions", ("none", *ATTENTIONS)),
     epochs=30,
     patience=None,
     run="runs/series",
 )
-class SeriesConfig(Series, Settings):
+class SeriesConfig(Series, Model, Settings):
     """Every setting of a run. Those of the public code's example are in the folder `configs`."""
 
-    title = "model"
+    title = "training"
     SOURCES = ("train", "embedded")
     MOST_USED = ("train", "validation", "test", "task", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = ("model_arguments.hidden_dim", "model_arguments.num_layers")
-
-    model_arguments: dict = model_arguments("DCTransformer")
 
     def __post_init__(self):
         super().__post_init__()

@@ -42,9 +42,9 @@ class SeriesTask(Task):
             parts = make_demo(config.task)
             self.data = Corpora(parts["train"], parts["validation"], {"test": parts["test"]})
         else:
-            train, share = self._read(config.train), config.validation_share
+            train, share = self.read(config.train), config.validation_share
             if share is None:
-                validation = self._read(config.validation)
+                validation = self.read(config.validation)
             else:
                 order = np.random.default_rng(0).permutation(len(train))
                 number = max(1, round(share * len(train)))
@@ -55,8 +55,9 @@ class SeriesTask(Task):
         for part in (self.data.validation, *self.data.tests.values()):
             self._check(part, self.data.train)
 
-    def _read(self, path, labelled=True):
-        found = read_series(path, self.config.id_column, self.config.target_column, labelled)
+    def read(self, path, labelled=True, id_column=None):
+        """Reads a `SeriesSet`; `id_column` is that of the settings by default."""
+        found = read_series(path, id_column or self.config.id_column, self.config.target_column, labelled)
         if labelled and self.config.task == "regression":
             for target in found.targets:
                 if not _is_number(target):
@@ -81,7 +82,7 @@ class SeriesTask(Task):
         if files is None and self.config.embedded:
             return {"test": make_demo(self.config.task)["test"]}
         files = named_files(self.config.test if files is None else files, "[.][a-z]+")
-        return {name: self._read(paths[0]) for name, paths in files.items()}
+        return {name: self.read(paths[0]) for name, paths in files.items()}
 
     def fingerprint(self):
         def one(part):

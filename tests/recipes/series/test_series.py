@@ -51,6 +51,10 @@ def test_predictions_of_files(quick, recipe, tmp_path):
     rows = (quick[0] / "run" / "results" / "test" / "predictions.tsv").read_text().splitlines()[1:]
     np.testing.assert_allclose(np.array(found, float), [float(row.split("\t")[1]) for row in rows], atol=1e-4)
     (tmp_path / "narrow.ts").write_text("@classLabel false\n@data\n1,2,3\n")
+    steps = [f"{number},{value},{mark}\n" for number, each in enumerate(part.series[:3]) for value, mark in each]
+    (tmp_path / "steps.csv").write_text("patient,value,mark\n" + "".join(steps))
+    again = recipe("predict", quick[0] / "run", tmp_path / "steps.csv", "--id-column", "patient").split()
+    np.testing.assert_allclose(np.array(again, float), np.array(found[:3], float), atol=1e-4)
     assert "must have 2 channels. Received: 1" in recipe("predict", quick[0] / "run", tmp_path / "narrow.ts")
     assert "rmse" in recipe("evaluate", quick[0] / "run", "--test", path)
 
