@@ -19,6 +19,7 @@ from recipes.engine.heads import check_attentions
 from recipes.engine.quiet import quiet_tensorflow, silence
 from recipes.engine.run import Run
 from recipes.engine.seeds import train_seeds
+from recipes.engine.task import is_cached
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -227,7 +228,7 @@ class Recipe:
         config = self.run_of(options.folder).config().changed(given)
         config.refuse_unused(given | ({"test": files} if files else {}))
         for file in files or ():
-            if not os.path.exists(file):
+            if not os.path.exists(file) and not is_cached(file):
                 raise FileNotFoundError(f"There is no such file. Received: --test {file}")
         task = self.finished(options.folder, given)
         tests = task.load_tests(files)
@@ -277,10 +278,10 @@ def _imported(name):
 def check_readable(*paths, encoding=None):
     """Opens text files, so that one that cannot be read is reported before long work begins.
 
-    `None` and `"-"`, standard input, are passed over.
+    `None`, `"-"`, standard input, and sets in sacreBLEU's cache are passed over.
     """
     for path in paths:
-        if path not in (None, "-"):
+        if path not in (None, "-") and not is_cached(path):
             next(read_sentences(path, encoding), None)
 
 

@@ -29,6 +29,14 @@ def named_files(files, ending, size=1):
     return named_sets([list(files[begin : begin + size]) for begin in range(0, len(files), size)], ending)
 
 
+CACHED = "sacrebleu:"  # begins the name of a test set in sacreBLEU's cache
+
+
+def is_cached(file):
+    """True for the name of a test set in sacreBLEU's cache, such as `sacrebleu:wmt14/full`, in place of a file."""
+    return str(file).startswith(CACHED)
+
+
 def named_sets(sets, ending):
     """Names test sets, lists of files, as `named_files` does."""
     found = {}

@@ -138,7 +138,7 @@ def _shortlist(options):
     else:
         from recipes.translate.corpora import read_files
 
-        task.learn_shortlist(read_files(options.files, task.config.columns, LEARNT_FROM))
+        task.learn_shortlist(read_files(options.files, task.config.columns, LEARNT_FROM, task.config.languages))
     print(f"python -m recipes.translate translate {options.folder} --shortlist 1000 < sentences.txt")
 
 
@@ -243,7 +243,16 @@ RECIPE = Recipe(
     check_files=_check_files,
     read=_read,
     evaluated=(*DECODING, "metrics", "embeddings", "comet_model", "test", "columns", "iwslt", "tfds", "splits"),
-    evaluated_alone=("metrics", "embeddings", "comet_model", "target_language", "lowercase", "test", "columns"),
+    evaluated_alone=(
+        "metrics",
+        "embeddings",
+        "comet_model",
+        "source_language",
+        "target_language",
+        "lowercase",
+        "test",
+        "columns",
+    ),  # fmt: skip
     evaluate_alone="recipes.translate.exported:evaluate_saved_model",
     exported=(*DECODING, "export", "samples", "export_arguments"),
     commands={

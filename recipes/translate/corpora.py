@@ -4,10 +4,10 @@ import functools
 import pathlib
 
 from headattn_io.parallel import ParallelCorpus, read_pairs, read_text
-from recipes.engine.task import Corpora
+from recipes.engine.task import Corpora, is_cached
+from recipes.translate.cached import read_cached
 from recipes.translate.cleaning import clean, empty_pairs
 from recipes.translate.iwslt import iwslt_files, read_iwslt
-from recipes.translate.settings import files_of_tests
 from recipes.translate.tfds import read_tfds
 
 
@@ -53,8 +53,13 @@ def load_tests(config):
     return {name: _read(config, "test", name) for name in config.names_of_tests}
 
 
-def read_files(files, columns=(1, 2), max_sentences=None, **options):
-    """Reads two files, source and target, or one with pairs; `options` are those of `read_text`."""
+def read_files(files, columns=(1, 2), max_sentences=None, languages=("en", "de"), **options):
+    """Reads two files, source and target, or one with both; `options` are those of `read_text`.
+
+    `languages` are those of a set in sacreBLEU's cache.
+    """
+    if is_cached(files[0]):
+        return read_cached(files[0], *languages)
     if len(files) == 1:
         return read_pairs(*files, columns, max_sentences, **options)
     return read_text(*files, max_sentences, **options)
@@ -62,17 +67,18 @@ def read_files(files, columns=(1, 2), max_sentences=None, **options):
 
 def _read(config, part, name=None):
     """Reads the part "train" or "validation", or the test set of this name."""
-    languages, split = config.languages, name or config.splits[part]
+    languages, end = config.languages, config.max_sentences
+    files = config.test_sets[name] if name else config.splits[part]
     if config.data == "embedded":
         corpus = _numbers(*languages)[part]
+    elif config.data == "train":
+        corpus = read_files(files if name else getattr(config, part), config.columns, end, languages)
+    elif is_cached(files):
+        corpus = read_cached(files, *languages)
     elif config.data == "iwslt":
-        corpus = read_iwslt(config.iwslt, *languages, split)
-    elif config.data == "tfds":
-        corpus = read_tfds(config.tfds, split, *languages, config.max_sentences)
+        corpus = read_iwslt(config.iwslt, *languages, files)
     else:
-        files = files_of_tests(config.test)[name] if name else getattr(config, part)
-        corpus = read_files(files, config.columns, config.max_sentences)
-    end = config.max_sentences
+        corpus = read_tfds(config.tfds, files, *languages, end)
     return ParallelCorpus(corpus.source[:end], corpus.target[:end], corpus.name)
 
 

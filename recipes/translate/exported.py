@@ -11,11 +11,12 @@ from recipes.translate.settings import files_of_tests
 def evaluate_saved_model(config, path, files):
     """Translates the test sets of files by a SavedModel, and prints their scores.
 
-    Of `config` metrics, target language, `lowercase` and columns of pairs count.
+    Of `config` metrics, languages, `lowercase` and columns of pairs count.
     """
     metrics = config.metrics, config.target_language, config.embeddings, config.comet_model
     check_metrics(*metrics)
-    tests = {name: read_files(part, config.columns) for name, part in files_of_tests(files).items()}
+    how = config.columns, None, config.languages
+    tests = {name: read_files(part, *how) for name, part in files_of_tests(files).items()}
     check_sizes(tests.values())
     model = SavedModel(path)
     if "translations" not in model.outputs:

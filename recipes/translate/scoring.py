@@ -16,7 +16,7 @@ def print_scores(task, files, by_token=False, size=1024):
         by_token: True to print each token and its score after a tab.
         size: int, pairs that are scored at a time.
     """
-    corpus = read_files(files, task.config.columns)
+    corpus = read_files(files, task.config.columns, languages=task.config.languages)
     translator = task.translator(task.run.load_model())
     total, number, cut = 0.0, 0, []
     for start in range(0, len(corpus), size):

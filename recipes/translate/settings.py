@@ -1,12 +1,16 @@
 """The settings of a translation run."""
 
+import re
+
 from recipes.engine import search
 from recipes.engine.config import option, settings
 from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
-from recipes.engine.task import named_sets
+from recipes.engine.task import CACHED, is_cached, named_sets
 
 PAIRS = (".tsv", ".tsv.gz")  # endings of files of pairs
+# Endings of test sets, such as `-zhen-src.zh.sgm` of WMT and `.de.xml` of IWSLT.
+ENDINGS = r"((-[a-z]{4})?-(src|ref))?[.][^.]+[.](xml|sgml?)|[.][^.]+"
 # Settings that a pretrained model brings.
 OF_PRETRAINED = (
     "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
@@ -24,10 +28,10 @@ METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "m
     train=option(
         (), "two text files, source and target, or one of pairs with tabs between; .gz, .xml, .sgm too", metavar="FILE"
     ),
-    validation=option((), "two text files, or one of pairs", metavar="FILE"),
+    validation=option((), "two text files, or one of pairs, or sacrebleu:wmt13 of its cache", metavar="FILE"),
     test=option(
         (),
-        "text files, two a test set: source target source target ...; or .tsv of pairs",
+        "text files, two a test set: source target source target ...; or .tsv of pairs, or sacrebleu:wmt14/full",
         changeable=True,
         metavar="FILE",
     ),
@@ -193,7 +197,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
         super().__post_init__()
         for name in ("train", "validation"):
             files = getattr(self, name)
-            if len(files) > 2 or len(files) == 2 and any(map(is_pairs, files)):
+            if len(files) > 2 or len(files) == 2 and any(map(is_whole, files)):
                 raise ValueError(
                     f"--{name} takes two text files, source and target, or one file of pairs. "
                     f"Received: {name}={' '.join(files)}"
@@ -230,7 +234,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
             found["embeddings"] = "is for --metrics yisi"
         if "comet" not in self.metrics:
             found["comet_model"] = "is for --metrics comet"
-        if not any(len(part) == 1 for part in (self.train, self.validation, *split_tests(files))):
+        sets = (self.train, self.validation, *split_tests(files))
+        if not any(len(part) == 1 and not is_cached(*part) for part in sets):
             found["columns"] = "is only for files of pairs"
         return {name: reason for name, reason in found.items() if name in given}
 
@@ -246,11 +251,18 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
             )
 
     @property
-    def names_of_tests(self):
-        """Names of the test sets, which are the names of their folders in `results/`."""
+    def test_sets(self):
+        """Files or split of each test set by its name, which is that of its folder in `results/`."""
         if self.data == "embedded":
-            return ["test"]
-        return list(files_of_tests(self.test) if self.data == "train" else self.test_splits)
+            return {"test": "test"}
+        return (
+            files_of_tests(self.test) if self.data == "train" else {set_name(name): name for name in self.test_splits}
+        )
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        return list(self.test_sets)
 
     @property
     def languages(self):
@@ -267,18 +279,32 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
         return self.shared_vocabulary and not self.pretrained
 
 
-def is_pairs(file):
-    """True if a file is one of pairs, with tabs between, by its name."""
-    return str(file).lower().endswith(PAIRS)
+def is_whole(file):
+    """True if a file has both sides, by its name: pairs with tabs between, or a set in sacreBLEU's cache."""
+    return str(file).lower().endswith(PAIRS) or is_cached(file)
+
+
+def set_name(file):
+    """Returns a name for files of a set in sacreBLEU's cache, that of WMT if it has one; other names stay.
+
+    >>> set_name("sacrebleu:wmt14/full"), set_name("sacrebleu:iwslt17/tst2016"), set_name("tst2014")
+    ('newstest2014', 'iwslt17_tst2016', 'tst2014')
+    """
+    if not is_cached(file):
+        return file
+    return re.sub(r"^wmt(\d\d)(_full)?$", r"newstest20\1", file.removeprefix(CACHED).replace("/", "_"))
 
 
 def files_of_tests(files):
-    """Returns the files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
-    return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
+    """Returns the files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml,
+    `newstest2017` of newstest2017-zhen-src.zh.sgm and of sacrebleu:wmt17.
+    """
+    sets = split_tests(files)
+    return dict(zip(named_sets([[set_name(first)] for first, *_ in sets], ENDINGS), sets, strict=True))
 
 
 def split_tests(files):
-    """Splits the files of test sets: lists of two, source and target, or of one with pairs.
+    """Splits the files of test sets: lists of two, source and target, or of one with both.
 
     >>> split_tests(["a.en", "a.de", "b.tsv"])
     [['a.en', 'a.de'], ['b.tsv']]
@@ -289,8 +315,8 @@ def split_tests(files):
         return [list(files)]
     sets, rest = [], list(files)
     while rest:
-        size = 1 if is_pairs(rest[0]) else 2
-        if len(rest) < size or size == 2 and is_pairs(rest[1]):
+        size = 1 if is_whole(rest[0]) else 2
+        if len(rest) < size or size == 2 and is_whole(rest[1]):
             raise ValueError(
                 "--test takes 2 files a test set, source and target, or one of pairs (.tsv). "
                 f"Received: {' '.join(map(str, files))}"

@@ -175,7 +175,7 @@ class Translate(Task):
         if files is None:
             tests = load_tests(self.config)
         else:
-            how = self.config.columns, self.config.max_sentences
+            how = self.config.columns, self.config.max_sentences, self.config.languages
             tests = {name: read_files(pair, *how) for name, pair in files_of_tests(files).items()}
             check_new(tests, self.run.config().names_of_tests)
         check_sizes(tests.values())

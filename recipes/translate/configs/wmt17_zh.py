@@ -1,11 +1,13 @@
 """WMT17 Chinese to English on News Commentary alone, as in the paper "Disentangled mask attention", section 4.1.
 
     python -m recipes.translate --config wmt17_zh --train news-commentary-v12.zh-en.zh news-commentary-v12.zh-en.en \\
-        --validation newsdev2017.zh newsdev2017.en --test newstest2017.zh newstest2017.en
+        --validation newsdev2017-zhen-src.zh.sgm newsdev2017-zhen-ref.en.sgm \\
+        --test newstest2017-zhen-src.zh.sgm newstest2017-zhen-ref.en.sgm
     python -m recipes.sweep disentangled_table3 --train ...
 
 The training text is in `training-parallel-nc-v12.tgz` of data.statmt.org/wmt17/translation-task, 169 MB; the other
-sets are in the campaign's development archive, 39 MB, as SGML, to be made text files of one sentence a line. The paper
+sets are in the campaign's archives of development and test sets, as SGML, which is read as it is; `sacrebleu:wmt17`
+is the test set in sacreBLEU's cache. The paper
 has 212,000 pairs, 208,000 after preparation, and 2,000 for each of the others, which fits these sets; it does not name
 them. jieba separates Chinese words, as in the paper: `pip install jieba`.
 

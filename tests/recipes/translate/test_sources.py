@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.data import read_text
+from recipes.translate.corpora import load_corpora
 from recipes.translate.iwslt import read_iwslt
+from recipes.translate.settings import TranslateConfig, files_of_tests
 from recipes.translate.tfds import read_tfds
 from tests.data.test_parallel import write, xml
 
@@ -84,6 +86,55 @@ def test_iwslt_errors(campaign):
     write(broken, '<mteval>\n<seg id="1"> a\n</doc>')
     with pytest.raises(ValueError, match="en.xml, line 2: every <seg> must end"):
         read_iwslt(campaign, "de", "en", "tst2014")
+
+
+def sgm(texts, kind):
+    segments = "".join(f'<seg id="{number}">{text}</seg>\n' for number, text in enumerate(texts, 1))
+    return f'<{kind}set setid="newstest" srclang="any">\n<doc docid="a">\n<p>\n{segments}</p>\n</doc>\n</{kind}set>\n'
+
+
+def test_sgml_of_wmt_as_it_comes(tmp_path):
+    """Of `zh` to `en`, named after the set alone."""
+    files = tmp_path / "newstest2017-zhen-src.zh.sgm", tmp_path / "newstest2017-zhen-ref.en.sgm"
+    write(files[0], sgm(["\u4f60\u597d", "A&amp;B"], "src")), write(files[1], sgm(["hello", "A &amp; B"], "ref"))
+    files = tuple(map(str, files))
+    config = TranslateConfig(train=files, validation=files, test=files, source_language="zh", target_language="en")
+    corpora = load_corpora(config)
+    assert (
+        list(corpora.validation) == list(corpora.tests["newstest2017"]) == [("\u4f60\u597d", "hello"), ("A&B", "A & B")]
+    )
+    assert list(files_of_tests(["my-src.en", "my-src.de"])) == ["my-src"]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A folder of sacreBLEU with newstest2013 and, for the other direction's files, newstest2014."""
+    monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
+    for name, stem in {"wmt13": "test/newstest2013-src", "wmt14/full": "test-full/newstest2014-deen"}.items():
+        (tmp_path / name / "raw" / stem).parent.mkdir(parents=True)
+    write(tmp_path / "wmt13/raw/test/newstest2013-src.en.sgm", sgm(["a &quot;cat&quot;"], "src"))
+    write(tmp_path / "wmt13/raw/test/newstest2013-src.de.sgm", sgm(["eine Katze"], "src"))
+    write(tmp_path / "wmt14/full/raw/test-full/newstest2014-deen-src.en.sgm", sgm(["two"], "src"))
+    write(tmp_path / "wmt14/full/raw/test-full/newstest2014-deen-ref.de.sgm", sgm(["zwei"], "ref"))
+    return tmp_path
+
+
+def test_sets_in_the_cache_of_sacrebleu(cache, fake_tfds):
+    """In place of files, and of splits of other data."""
+    train = tuple(str(write(cache / f"train.{language}", "x\n")) for language in ("en", "de"))
+    sets = ("sacrebleu:wmt13", "sacrebleu:wmt14/full")
+    found = {"newstest2013": [('a "cat"', "eine Katze")], "newstest2014": [("two", "zwei")]}
+    for source in (
+        dict(train=train, validation=sets[:1], test=(*sets, *train)),
+        dict(tfds="wmt14_translate/de-en", splits=dict(train="train", validation=sets[0], test=sets)),
+    ):
+        corpora = load_corpora(TranslateConfig(**source))
+        assert list(corpora.validation) == found["newstest2013"]
+        assert {name: list(corpora.tests[name]) for name in found} == found
+    with pytest.raises(FileNotFoundError, match="`sacrebleu --download wmt15 --language-pair en-de`"):
+        load_corpora(TranslateConfig(train=train, validation=("sacrebleu:wmt15",)))
+    with pytest.raises(ValueError, match="sacreBLEU's sets for en-de are .*wmt14/full.* Received: wmt1"):
+        load_corpora(TranslateConfig(train=train, validation=("sacrebleu:wmt1",)))
 
 
 @pytest.fixture
