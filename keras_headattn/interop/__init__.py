@@ -12,7 +12,7 @@ from keras_headattn.interop._keras_hub import from_keras_hub, to_keras_hub
 from keras_headattn.interop._opennmt import from_opennmt
 from keras_headattn.interop._pretrained import from_pretrained, tokenizer_of
 from keras_headattn.interop._shortlists import read_shortlist
-from keras_headattn.interop._tokenizers import marian_vocabularies
+from keras_headattn.interop._tokenizers import marian_vocabularies, read_vocabularies
 
 __all__ = [
     "Names",
@@ -29,6 +29,7 @@ __all__ = [
     "read_config",
     "read_shortlist",
     "read_tensors",
+    "read_vocabularies",
     "to_ctranslate2",
     "to_electra",
     "to_hugging_face",

@@ -8,7 +8,7 @@ import tempfile
 
 # Kinds of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
-UNIGRAM = 1
+UNIGRAM, WORD = 1, 3
 WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
 SENTINEL = re.compile(f"{WORD_START}<extra_id_[0-9]+>")
 
@@ -66,6 +66,20 @@ def fairseq_model(path, first):
     for text, score, kind in pieces:
         model.pieces.add(piece=text, score=score, type=kind)
     model.pieces.add(piece="<mask>", type=CONTROL)
+    _set_specials(model, pad="<pad>", bos="<s>", eos="</s>", unk="<unk>")
+    return model.SerializeToString()
+
+
+def word_model(words):
+    """Returns the bytes of a model that splits text at spaces, with these words as the ids from 4 on."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    model = ModelProto()
+    for token in ("<pad>", "<unk>", "<s>", "</s>"):
+        model.pieces.add(piece=token, type=UNKNOWN if token == "<unk>" else CONTROL)
+    for word in words:
+        model.pieces.add(piece=WORD_START + word, type=NORMAL)
+    model.trainer_spec.model_type = WORD
     _set_specials(model, pad="<pad>", bos="<s>", eos="</s>", unk="<unk>")
     return model.SerializeToString()
 

@@ -1,12 +1,13 @@
 """Tokenizers of checkpoints."""
 
+import collections
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from headattn_io.files import Path, read_json
+from headattn_io.files import Path, read_json, read_lines
 from keras_headattn.interop._configs import Config
-from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_model
+from keras_headattn.interop._sentencepiece_models import WORD_START, fairseq_model, marian_model, word_model
 from keras_headattn.interop._tokenizer_json import TokenizerJson
 from keras_headattn.interop._tokenizer_settings import SPECIALS, Settings
 
@@ -208,6 +209,58 @@ def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> 
         start = config.get("decoder_start_token_id")
         protos.append(marian_model(_need(path, f"{side}.spm"), vocabulary, pad_id, pad_id if start is None else start))
     return tuple(protos)
+
+
+def read_vocabularies(path: Path) -> list[bytes]:
+    """Reads the vocabulary of a text whose tokens stand between spaces, as SentencePiece models.
+
+    A model splits text at spaces alone and joins tokens with spaces, so text must be tokenized as the vocabulary's was,
+    and `@@` of byte pairs stays. Several unknown tokens in a row are one. Padding is id 0, unknown 1, begin 2 and end
+    3; the tokens follow from 4 in the order of the file, which are their ids in the library that wrote it.
+
+    Args:
+        path: str or path of a text file of one of these forms.
+
+            - fairseq's `dict.txt`: a token, a space and its count in each line. fairseq has begin, padding, end and
+              unknown as ids 0 to 3.
+            - That of attention-is-all-you-need-keras (`en2de_word.txt`): a token a line, first of the source, then a
+              line `<@@@>`, then of the target. Its sources have a begin symbol: `SentencePieceTokenizer(proto,
+              add_bos=True)`.
+            - A token a line.
+
+    Returns:
+        List of bytes, each for `SentencePieceTokenizer`: of source and target for the second form, else of one.
+
+    Raises:
+        FileNotFoundError: if the file is missing.
+        ValueError: if it has no tokens, a line has several, a token is there twice, or tokens are SentencePiece's own.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("en2de_word.txt").write_text("a\\ncat\\n<@@@>\\neine\\nKatze\\n")
+    >>> len(read_vocabularies("en2de_word.txt"))
+    2
+    """
+    sides, numbers = [[]], []
+    for number, line in enumerate(read_lines(path, strip=False), 1):
+        token, *count = line.rstrip("\r\n").removesuffix(" #fairseq:overwrite").split(" ")
+        if token == "<@@@>" and not count:
+            sides.append([])
+        elif token:
+            numbers.append(len(count))
+            if len(count) > 1 or numbers[0] != len(count) or not all(map(str.isdecimal, count)) or WORD_START in token:
+                raise ValueError(
+                    f"{path}, line {number} must be a token, in every line or in none with its count after a space; "
+                    f"of pieces of SentencePiece give its model. Received: {line.strip()[:60]!r}"
+                )
+            sides[-1].append(token)
+    for tokens in sides:
+        twice = [token for token, count in collections.Counter(tokens).items() if count > 1]
+        if twice or not tokens or len(sides) > 2:
+            raise ValueError(
+                f"{path} must have tokens, each once, of one language or two. "
+                f"Received: {len(tokens)} tokens, twice {twice[:5]}, of {len(sides)} languages"
+            )
+    return [word_model(tokens) for tokens in sides]
 
 
 def _read_ids(path):

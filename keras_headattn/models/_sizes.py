@@ -7,6 +7,8 @@ SIZES = {
     "small": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 1024, "num_heads": 4},
     # Vaswani et al. 2017, "Attention is all you need"
     "base": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 2048, "num_heads": 8},
+    # The same; its dropout is 0.3
+    "big": {"num_layers": 6, "hidden_dim": 1024, "intermediate_dim": 4096, "num_heads": 16},
     # Wu et al. 2020, "Lite Transformer with long-short range attention"
     "lite": {"num_layers": 6, "hidden_dim": 160, "intermediate_dim": 160, "num_heads": 4},
     # Zhang et al. 2022, "Interacting-head attention", who try 2 to 64 heads

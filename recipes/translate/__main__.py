@@ -35,6 +35,9 @@ from recipes.translate.settings import DECODING, LEARNT_FROM, TranslateConfig
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    for file in config.vocabulary:
+        if not os.path.isfile(file):
+            raise FileNotFoundError(f"--vocabulary must name files. Received: {file}")
     if config.pretrained and not os.path.isdir(config.pretrained):
         raise FileNotFoundError(f"--pretrained must be a folder of a Marian model. Received: {config.pretrained}")
     if len(config.train) == 2 and config.train[0] == config.train[1]:

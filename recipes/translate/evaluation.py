@@ -26,6 +26,9 @@ def named_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MO
     functions = METRICS | {
         "bleu": functools.partial(metrics.bleu, tokenize=TOKENIZERS.get(language, "13a")),
         "tokenized_bleu": functools.partial(metrics.tokenized_bleu, language=language),
+        "compound_bleu": functools.partial(
+            metrics.tokenized_bleu, language=language, lowercase=False, split_compounds=True
+        ),
         "meteor": functools.partial(metrics.meteor, language=language),
         "yisi": functools.partial(metrics.yisi_1, embed=embeddings),
         "comet": functools.partial(metrics.comet, model=comet_model),

@@ -82,6 +82,8 @@ def _made_of(config):
         return made_of | {"seed": config.seed}  # the numbers depend on it
     if len(config.train) == 1:
         made_of["columns"] = list(config.columns)
+    if config.vocabulary:
+        made_of["vocabulary"] = [pathlib.Path(file).name for file in config.vocabulary]
     files = training_files(config)
     if files:
         made_of["text"] = [path.name for path in files]

@@ -15,13 +15,17 @@ ENDINGS = r"((-[a-z]{4})?-(src|ref))?[.][^.]+[.](xml|sgml?)|[.][^.]+"
 OF_PRETRAINED = (
     "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
 )  # fmt: skip
+OF_VOCABULARY = ("vocabulary_size", "vocabulary_type", "target_vocabulary_size")
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
 LEARNT_FROM = 100_000  # most pairs that a shortlist is learnt from
 DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change after training
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
-METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi", "comet")
+METRICS = (
+    "bleu", "chrf", "exact_match", "tokenized_bleu", "compound_bleu", "wer", "rouge_l", "meteor", "cider", "yisi",
+    "comet",
+)  # fmt: skip
 
 
 @settings(
@@ -73,6 +77,12 @@ class Vocabulary:
 
     title = "vocabulary"
 
+    vocabulary: tuple[str, ...] = option(
+        (),
+        "vocabularies that are not to be learnt, one or of source and target: SentencePiece models (.model, .spm), or "
+        "of text with spaces between tokens fairseq's dict.txt, a token a line, or so of both sides with <@@@> between",
+        metavar="FILE",
+    )
     vocabulary_size: int = option(10_000, "SentencePiece pieces; of each language if not shared", at_least=8)
     vocabulary_type: str = option("bpe", "kind of SentencePiece model", ("bpe", "unigram"))
     vocabulary_sentences: int = option(
@@ -230,6 +240,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
     def unused(self, given):
         found, files = super().unused(given), given.get("test", self.test)
         found |= dict.fromkeys(OF_PRETRAINED, "is that of --pretrained") if self.pretrained else {}
+        found |= dict.fromkeys(OF_VOCABULARY, "is that of --vocabulary") if self.vocabulary else {}
         if "yisi" not in self.metrics:
             found["embeddings"] = "is for --metrics yisi"
         if "comet" not in self.metrics:
@@ -240,7 +251,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
         return {name: reason for name, reason in found.items() if name in given}
 
     def _check_pretrained(self):
-        names = ("records", "moses", "lowercase", "target_vocabulary_size")
+        names = ("records", "moses", "lowercase", "vocabulary", "target_vocabulary_size")
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
         own = (*OF_TRAINING, "normalize_first", "tie_output")
         given |= {name: value for name, value in self.model_arguments.items() if name not in own}

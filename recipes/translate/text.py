@@ -1,10 +1,11 @@
 """The text of both languages, and its translator."""
 
+import itertools
 import pathlib
 
 from headattn_io.files import write_atomically
 from keras_headattn.data import pad_ids
-from keras_headattn.interop import marian_vocabularies
+from keras_headattn.interop import marian_vocabularies, read_vocabularies
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
 
@@ -14,8 +15,10 @@ def make_text(config, train, folder):
 
     `train` is a `ParallelCorpus`, or `None` if everything has been learned.
     """
-    if config.pretrained:
-        _take_vocabularies(config.pretrained, pathlib.Path(folder))
+    paths = [pathlib.Path(folder, name) for name in LanguagePair.file_names(config.one_vocabulary)]
+    if not all(path.exists() for path in paths):
+        for path, proto in zip(paths, _given_vocabularies(config), strict=False):
+            write_atomically(path, proto)
     return LanguagePair.learn(
         folder,
         None if train is None else (train.source, train.target),
@@ -41,13 +44,22 @@ def check_moses(languages):
         MosesPreprocessor(language)
 
 
-def _take_vocabularies(checkpoint, folder):
-    """Writes the vocabularies of a checkpoint that the folder lacks."""
-    paths = [folder / name for name in LanguagePair.file_names(shared_vocabulary=False)]
-    if all(path.exists() for path in paths):
-        return
-    for path, proto in zip(paths, marian_vocabularies(checkpoint), strict=True):
-        write_atomically(path, proto)
+def _given_vocabularies(config):
+    """Returns the SentencePiece models that are not to be learnt: those of a checkpoint or of files, or none."""
+    if config.pretrained:
+        return marian_vocabularies(config.pretrained)
+    protos = list(itertools.chain.from_iterable(map(_read_vocabularies, config.vocabulary)))
+    if protos and len(protos) != 2 - config.one_vocabulary:
+        raise ValueError(
+            "--vocabulary must be one for both languages, or with --no-shared-vocabulary one for each. "
+            f"Received: {len(protos)} in {' '.join(config.vocabulary)}, shared_vocabulary={config.shared_vocabulary}"
+        )
+    return protos
+
+
+def _read_vocabularies(path):
+    path = pathlib.Path(path)
+    return [path.read_bytes()] if path.suffix in (".model", ".spm") else read_vocabularies(path)
 
 
 def inputs_and_tokens(text, sources, targets):

@@ -78,6 +78,17 @@ def test_tokenized_bleu_lowers_normalises_and_tokenizes():
     assert "case:lc" in score.signature and "tok:none" in score.signature and "moses:norm-tok-de" in score.signature
 
 
+def test_split_compounds_are_several_words():
+    """As the scripts of Vaswani et al. 2017 have it, with case."""
+    how = dict(language="de", lowercase=False, split_compounds=True)
+    hypotheses, references = ["Der Vor-Ort-Termin ist a-b-c ."], ["Der Vor-Ort-Plan ist a-b-c ."]
+    split = "Der Vor ##AT##-##AT## Ort ##AT##-##AT## {} ist a ##AT##-##AT## b-c ."
+    score = tokenized_bleu(hypotheses, references, **how)
+    assert score.name == "compound-split BLEU" and "case:mixed" in score.signature
+    assert score.value == bleu([split.format("Termin")], [split.format("Plan")], tokenize="none").value
+    assert tokenized_bleu(hypotheses, [references[0].lower()], **how).value < score.value
+
+
 def test_tokenized_bleu_counts_punctuation_as_words():
     # 4 of 5 tokens, 3 of 4, 2 of 3, 1 of 2.
     score = tokenized_bleu(["a dog runs fast!"], ["a dog runs fast."])

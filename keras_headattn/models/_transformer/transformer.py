@@ -139,7 +139,7 @@ class Transformer(EncoderDecoder):
         """Makes a `Transformer` of a named size.
 
         Args:
-            size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "lite", "interacting".
+            size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "big", "lite", "interacting".
             num_heads: overrides the size's; must divide the width.
             *args, **kwargs: arguments of `Transformer`, which override the size's.
 

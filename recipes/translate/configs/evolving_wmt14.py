@@ -38,6 +38,7 @@ FRENCH = dict(
     target_language="fr",
     tfds="wmt14_translate/fr-en",
     vocabulary_size=40_000,
+    metrics=("bleu", "tokenized_bleu"),
     model_arguments=wmt14_de.CONFIG.model_arguments,
     records="records/wmt14_fr",
 )

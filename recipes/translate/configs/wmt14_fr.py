@@ -21,5 +21,6 @@ CONFIG = dataclasses.replace(
     vocabulary_size=40_000,
     epochs=6,
     average=1,
+    metrics=("bleu", "tokenized_bleu"),
     records="records/wmt14_fr",
 )
