@@ -88,6 +88,20 @@ def test_iwslt_errors(campaign):
         read_iwslt(campaign, "de", "en", "tst2014")
 
 
+def test_files_of_pairs(tmp_path):
+    """As of attention-is-all-you-need-keras, ManyThings (with attributions) and, with ids, Tatoeba."""
+    pairs = str(write(tmp_path / "en2de.s2s.txt", "A dog .\tEin Hund .\nTwo .\tZwei .\n"))
+    corpora = load_corpora(TranslateConfig(train=(pairs,), validation=(pairs,), test=(pairs,)))
+    want = [("A dog .", "Ein Hund ."), ("Two .", "Zwei .")]
+    assert list(corpora.train) == list(corpora.validation) == list(corpora.tests["en2de.s2s"]) == want
+    attributed = str(write(tmp_path / "deu.tsv", "A dog .\tEin Hund .\tCC-BY 2.0 #1 (a) & #2 (b)\n"))
+    tatoeba = str(write(tmp_path / "tatoeba.tsv", "1\tA dog .\t2\tEin Hund .\n"))
+    corpora = load_corpora(TranslateConfig(train=(pairs,), validation=(attributed,), test=(attributed,)))
+    assert list(corpora.validation) == list(corpora.tests["deu"]) == want[:1]
+    whole = TranslateConfig(train=(tatoeba,), validation=(tatoeba,), test=(tatoeba,), columns=(4, 2))
+    assert list(load_corpora(whole).tests["tatoeba"]) == [want[0][::-1]]
+
+
 def sgm(texts, kind):
     segments = "".join(f'<seg id="{number}">{text}</seg>\n' for number, text in enumerate(texts, 1))
     return f'<{kind}set setid="newstest" srclang="any">\n<doc docid="a">\n<p>\n{segments}</p>\n</doc>\n</{kind}set>\n'
