@@ -9,6 +9,7 @@ from keras_headattn.interop._electra import from_electra, to_electra
 from keras_headattn.interop._export import to_hugging_face
 from keras_headattn.interop._generation import generation_settings
 from keras_headattn.interop._keras_hub import from_keras_hub, to_keras_hub
+from keras_headattn.interop._lsdefine import from_lsdefine
 from keras_headattn.interop._opennmt import from_opennmt
 from keras_headattn.interop._pretrained import from_pretrained, tokenizer_of
 from keras_headattn.interop._shortlists import read_shortlist
@@ -21,6 +22,7 @@ __all__ = [
     "copy_weights",
     "from_electra",
     "from_keras_hub",
+    "from_lsdefine",
     "from_opennmt",
     "from_pretrained",
     "generation_settings",
