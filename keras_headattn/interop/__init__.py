@@ -13,6 +13,7 @@ from keras_headattn.interop._lsdefine import from_lsdefine
 from keras_headattn.interop._opennmt import from_opennmt
 from keras_headattn.interop._pretrained import from_pretrained, tokenizer_of
 from keras_headattn.interop._shortlists import read_shortlist
+from keras_headattn.interop._tensorflow_resnet import from_tensorflow_resnet
 from keras_headattn.interop._tokenizers import marian_vocabularies, read_vocabularies
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "from_lsdefine",
     "from_opennmt",
     "from_pretrained",
+    "from_tensorflow_resnet",
     "generation_settings",
     "marian_vocabularies",
     "of_addons",

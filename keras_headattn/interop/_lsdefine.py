@@ -14,9 +14,8 @@ from keras_headattn.models import Transformer
 from keras_headattn.positions import LearnedPositions
 
 # Keras 2 numbers the layers of each class in the order in which the program makes them.
-NAME = re.compile(
-    r"(?:model_weights/)?(embedding|dense|time_distributed|conv1d|layer_normalization)_?(\d*)/(?:.*/)?(\w+)"
-)
+CLASSES = ("embedding", "dense", "time_distributed", "conv1d", "layer_normalization")
+NAME = re.compile(rf"(?:model_weights/)?({'|'.join(CLASSES)})_?(\d*)/(?:.*/)?(\w+)")
 PROJECTIONS = ("query", "key", "value")
 
 

@@ -24,6 +24,7 @@ class Convolution:
     filters: int
     attention: Template | None = None
     downsample: bool = False
+    upsampling: str = "half_pixel"
     regularizer: Any = None
 
     def __call__(self, x, previous_scores, strides, name):
@@ -36,6 +37,7 @@ class Convolution:
             self.attention,
             strides=strides,
             downsample=self.downsample,
+            upsampling=self.upsampling,
             kernel_initializer=KERNEL_INITIALIZER,
             kernel_regularizer=self.regularizer,
             embeddings_regularizer=self.regularizer,

@@ -39,6 +39,7 @@ def ResNet(
     classifier_activation: Activation | None = "softmax",
     return_stages: bool = False,
     weight_regularizer: Regularizer | None = None,
+    upsampling: str = "half_pixel",
     name: str = "resnet",
 ) -> keras.Model:
     """Makes a residual network, with or without attention beside its 3 x 3 convolutions.
@@ -77,6 +78,7 @@ def ResNet(
         classifier_activation: of the classifier, in float32 even under mixed precision; `None` for logits.
         return_stages: without the classifier, True to return a list of the outputs of all stages.
         weight_regularizer: of kernels, biases and relative positions. Regularizers of `attention` take precedence.
+        upsampling: of the `downsampled_stages`, `"half_pixel"` or `"legacy"`, see `AugmentedConv2D`.
         name: of the model.
 
     Returns:
@@ -95,7 +97,7 @@ def ResNet(
     convolutions = [Convolution(filters * 2**stage, regularizer=regularizer) for stage in range(len(stage_depths))]
     if attention is not None:
         ratios = dict(key_ratio=key_ratio, value_ratio=value_ratio, min_key_dim=min_key_dim)
-        convolutions = _augment(convolutions, attention, attention_stages, downsampled_stages, ratios)
+        convolutions = _augment(convolutions, attention, attention_stages, downsampled_stages, upsampling, ratios)
     x, previous_scores, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
     block = bottleneck_block if bottleneck else basic_block
     for stage, depth in enumerate(stage_depths):
@@ -120,7 +122,7 @@ def _check(include_top, pooling, return_stages):
         raise ValueError("`return_stages` needs `include_top=False`. Received: include_top=True")
 
 
-def _augment(convolutions, attention, attention_stages, downsampled_stages, ratios):
+def _augment(convolutions, attention, attention_stages, downsampled_stages, upsampling, ratios):
     """Returns the stages' convolutions, with attention in the given stages."""
     template = Template.of_attention("attention", attention)
     heads = template.layer.num_heads
@@ -131,7 +133,9 @@ def _augment(convolutions, attention, attention_stages, downsampled_stages, rati
         regularizers = {"kernel_regularizer": regularizer, "bias_regularizer": regularizer}
         widened = Template("attention", template.make(regularizers, **augmented_widths(filters, heads, **ratios)))
         downsample = stage in downsampled_stages
-        augmented[stage] = dataclasses.replace(convolutions[stage], attention=widened, downsample=downsample)
+        augmented[stage] = dataclasses.replace(
+            convolutions[stage], attention=widened, downsample=downsample, upsampling=upsampling
+        )
     return augmented
 
 
