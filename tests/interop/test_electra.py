@@ -11,6 +11,7 @@ import pytest
 
 from keras_headattn.interop import from_electra, from_pretrained, read_tensors, to_electra, to_hugging_face
 from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, ReplacedTokenDetector
+from tests.interop.folders import numbers, save_tensorflow
 from tests.layers.harness import array
 from tests.models.electra import MASK, SPECIAL, make
 
@@ -132,3 +133,45 @@ def test_refused(tmp_path):
     with pytest.raises(ValueError, match="`model` must be a keras_headattn.models.ElectraPretraining. Received: <"):
         to_electra(model.generator, tmp_path / "none" / "model")
     assert not (tmp_path / "none").exists()
+
+
+def test_layout_of_electra_small_rma(tmp_path):
+    """Names and shapes of bangann/Repulsive-Attention's `run_pretraining_svgd.py`, of two layers and fewer words.
+
+    Its heads repel each other in the optimizer, which adds no variable to those of ELECTRA-Small.
+    """
+    shapes = {"electra/embeddings/word_embeddings": (110, 128), "electra/embeddings/token_type_embeddings": (2, 128)}
+    shapes |= {"electra/embeddings/position_embeddings": (512, 128), "generator_predictions/output_bias": (110,)}
+
+    def dense(name, inputs, outputs):
+        shapes.update({f"{name}/kernel": (inputs, outputs), f"{name}/bias": (outputs,)})
+
+    def norm(name, width):
+        shapes.update({f"{name}/LayerNorm/{leaf}": (width,) for leaf in ("beta", "gamma")})
+
+    norm("electra/embeddings", 128)
+    for network, width in (("electra", 256), ("generator", 64)):
+        dense(f"{network}/embeddings_project", 128, width)
+        for layer in (f"{network}/encoder/layer_{i}" for i in range(2)):
+            for name in ("self/query", "self/key", "self/value", "output/dense"):
+                dense(f"{layer}/attention/{name}", width, width)
+            norm(f"{layer}/attention/output", width)
+            dense(f"{layer}/intermediate/dense", width, 4 * width)
+            dense(f"{layer}/output/dense", 4 * width, width)
+            norm(f"{layer}/output", width)
+    dense("generator_predictions/dense", 64, 128)
+    norm("generator_predictions", 128)
+    dense("discriminator_predictions/dense", 256, 256)
+    dense("discriminator_predictions/dense_1", 256, 1)
+    given = numbers(shapes)
+    slots = {f"{name}/adam_{moment}": np.zeros_like(x) for name, x in given.items() for moment in "mv"}
+    save_tensorflow(tmp_path / "model.ckpt-1000000", given | slots | {"global_step": np.int64(1_000_000)})
+    model, reports = from_electra(tmp_path, 103, (101, 102), return_report=True)
+    assert not any(report.initialised for report in reports.values())
+    assert [head.encoder.num_heads for head in (model.discriminator, model.generator)] == [4, 1]
+    to_electra(model, tmp_path / "again" / "model.ckpt-1")
+    found = read_tensors(tmp_path / "again" / "model.ckpt-1")
+    assert found.keys() == given.keys()
+    for name, tensor in given.items():
+        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
+    assert from_pretrained(tmp_path, head="replaced_token").encoder.num_heads == 4
