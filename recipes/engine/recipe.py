@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import fields
 
+from headattn_io.files import read_json
 from headattn_io.sentences import read_sentences
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
@@ -43,6 +44,7 @@ class Recipe:
         commands: dictionary of name to `Command`, besides train, evaluate and export.
         evaluated_alone: names of the settings that `evaluate` takes with a SavedModel, which has none of its own.
         evaluate_alone: `"module:function"` that scores one: of the settings, its path, and the files of test sets.
+        of_hparams: `"module:function"` that turns a JSON object of `--config` that names no recipe into settings.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Recipe:
     commands: dict = dataclasses.field(default_factory=dict)
     evaluated_alone: tuple = ()
     evaluate_alone: str | None = None
+    of_hparams: str | None = None
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
@@ -151,6 +154,12 @@ class Recipe:
         if name is None:
             return self.settings()
         if name.endswith(".json"):
+            values = read_json(name) if self.of_hparams else None
+            if isinstance(values, dict) and "recipe" not in values:
+                try:
+                    return _imported(self.of_hparams)(values)
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from error
             return load_config(self.settings, name, self.name)
         if name not in self.config_names():
             raise ValueError(

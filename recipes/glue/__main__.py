@@ -104,6 +104,7 @@ RECIPE = Recipe(
     evaluated_alone=("test", "task", "predict", "labels", "score", *FILES),
     evaluate_alone="recipes.glue.exported:evaluate_saved_model",
     exported=("export", "export_arguments"),
+    of_hparams="recipes.glue.hparams:of_hparams",
     commands={
         "classify": classify_command(lambda: RECIPE),
         "explain": explain_command(),

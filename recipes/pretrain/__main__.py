@@ -67,6 +67,7 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=("test",),
     exported=("export",),
+    of_hparams="recipes.pretrain.hparams:of_hparams",
     commands={
         "prepare": Command(
             _prepare,
