@@ -23,6 +23,7 @@ GROUPS = {
         "/docs/install",
         "/docs/replace_attention",
         "/docs/coming_from",
+        "/docs/from_original_code",
         "/docs/train_look_serve",
         "/examples/README",
     ],
