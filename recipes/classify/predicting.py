@@ -31,8 +31,10 @@ class Predictor(Classifier):
             activation=targets.activation,
         )
         self.targets = targets
+        self.num_heads = getattr(getattr(classifier, "pooling", None), "num_heads", 0)
         ids = tf.TensorSpec((None, None), tf.int32)
-        self.encode = tf.function(classifier.encode, [ids], autograph=False)  # (B, h, d)
+        if self.num_heads:
+            self.encode = tf.function(classifier.encode, [ids], autograph=False)  # (B, h, d)
 
     def __call__(self, texts, second_texts=None, progress=None):
         return self.probabilities(texts, second_texts, progress)
@@ -55,7 +57,7 @@ class Predictor(Classifier):
 def mean_head_distance(predictor, texts, second_texts=None):
     """Returns the mean distance of two heads' vectors of a text, over all texts and both sides of pairs."""
     distances, counts = [], []
-    if predictor.model.pooling.num_heads < 2:
+    if predictor.num_heads < 2:
         return math.nan
     for members, inputs in predictor.batches(texts, second_texts):
         for ids in inputs.values():

@@ -5,6 +5,7 @@ from recipes.engine.settings import Serving, Settings, Smoothing, model_argument
 from recipes.engine.texts.settings import Texts
 
 WIDTH = 300  # of words, where neither word vectors nor the settings say
+WITHOUT_HEADS = ("cnn", "naive_bayes")  # encoders
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
 
 
@@ -28,7 +29,12 @@ class Model:
 
     title = "model"
 
-    encoder: str = option("bilstm", "what the heads of the pooling look at", ("bilstm", "transformer"))
+    encoder: str = option(
+        "bilstm",
+        "what the heads of the pooling look at; baselines without heads: cnn, Kim 2014, and naive_bayes, logistic "
+        "regression on naive Bayes features of words and bigrams",
+        ("bilstm", "transformer", *WITHOUT_HEADS),
+    )
     pooling_heads: int = option(30, "heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
     # `embedding_dim` defaults to that of `embeddings`; `hidden_dim` is the feed-forward width of a Transformer
@@ -69,12 +75,16 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
             )
         if self.tokens == "pieces" and self.embeddings:
             raise ValueError(f"--embeddings needs --tokens words. Received: embeddings={self.embeddings!r}")
-        if self.encoder == "bilstm" and (self.attention != "multi_head" or self.attention_arguments or self.num_heads):
+        if self.encoder != "transformer" and (
+            self.attention != "multi_head" or self.attention_arguments or self.num_heads
+        ):
             raise ValueError(
                 "--attention, --attention-arguments and --num-heads need --encoder transformer. "
-                f"Received: encoder='bilstm', attention={self.attention!r}, "
+                f"Received: encoder={self.encoder!r}, attention={self.attention!r}, "
                 f"attention_arguments={self.attention_arguments}, num_heads={self.num_heads}"
             )
+        if self.encoder in WITHOUT_HEADS:
+            self._check_without_heads()
         if self.predict == "number" and self.select == "val_accuracy":
             object.__setattr__(self, "select", "val_loss")  # numbers have no accuracy
         if self.predict != "class" and self.class_weights != "none":
@@ -84,10 +94,25 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"
             )
 
+    def _check_without_heads(self):
+        for name in ("repulsive", "attention_regularizer"):
+            if getattr(self, name) != "none":
+                raise ValueError(
+                    f"--{name.replace('_', '-')} needs heads: --encoder bilstm or transformer. "
+                    f"Received: encoder={self.encoder!r}, {name}={getattr(self, name)!r}"
+                )
+        if self.encoder == "naive_bayes" and (self.is_pair or self.predict == "number"):
+            raise ValueError(
+                "--encoder naive_bayes gives classes or labels to single texts. "
+                f"Received: predict={self.predict!r}, second_column={self.second_column!r}"
+            )
+        object.__setattr__(self, "export_arguments", self.export_arguments | {"attention": False})
+
     @property
     def without_effect(self):
-        """Settings without effect: a BiLSTM has no attention but that of the pooling."""
-        return ("attention", "num_heads") if self.encoder == "bilstm" else ()
+        """Settings without effect: a BiLSTM has no attention but that of the pooling, baselines have none."""
+        found = () if self.encoder == "transformer" else ("attention", "num_heads")
+        return (*found, "pooling_heads", "pooling_dim") if self.encoder in WITHOUT_HEADS else found
 
     @property
     def attention_shape(self):

@@ -5,7 +5,7 @@ import keras
 from keras_headattn.training import default_jit
 from recipes.classify.modelling import make_attention, make_classifier
 from recipes.classify.predicting import Predictor
-from recipes.classify.settings import OPTIMIZERS
+from recipes.classify.settings import OPTIMIZERS, WITHOUT_HEADS
 from recipes.classify.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
 from recipes.engine.texts.data import load_corpora, load_tests, read_tests
 from recipes.engine.texts.targets import KINDS
@@ -57,6 +57,8 @@ class Classify(TextTask):
         return make_optimizer(config, cls, learning_rate=config.learning_rate)
 
     def describe(self):
+        if self.config.encoder in WITHOUT_HEADS:
+            return self.config.encoder
         attention = f" with {super().describe()}" if self.config.encoder == "transformer" else ""
         return f"{self.config.encoder}{attention}, {self.config.pooling_heads} heads of pooling"
 
@@ -66,9 +68,12 @@ class Classify(TextTask):
 
     def begin(self, model):
         super().begin(model)
-        if self.config.embeddings:
-            texts = [ids for column in self.batches.columns.values() for ids in column]
-            load_embeddings(self.config.embeddings, self.tokenizer, model.encoder.embedding, texts)
+        texts = [ids for column in self.batches.columns.values() for ids in column]
+        if self.config.encoder == "naive_bayes":
+            model.learn_ratios(texts, self.targets.of(self.data.train))
+        elif self.config.embeddings:
+            embedding = model.encoder.get_layer("embedding")
+            load_embeddings(self.config.embeddings, self.tokenizer, embedding, texts)
 
     def lengths(self, texts, second_texts=None):
         sides = [texts] if second_texts is None else [texts, second_texts]
