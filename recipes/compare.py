@@ -6,6 +6,8 @@
     python -m recipes.compare ablation runs/standard runs/svgd
     python -m recipes.compare heatmap runs/standard runs/svgd --text "the food is amazing" --output heads.html
     python -m recipes.compare errors runs/*
+    python -m recipes.compare sheet runs/standard runs/svgd --output sheet.csv
+    python -m recipes.compare tally sheet.csv
 
 A run is a folder of one, or that of several seeds, as `--seeds` makes it. `scores` is a table of means and standard
 deviations, with p values of paired t-tests of each run against the first one, over the seeds both have. It is of any
@@ -21,12 +23,18 @@ of `recipes.classify` and `recipes.glue`:
 - `errors`, figure 3: the error against the number of heads, of runs that differ in it.
 
 The last two are of runs of `recipes.classify`, whose pooling has heads.
+
+`sheet` lets people judge, as in table 5, of two runs that wrote texts, of `recipes.graphs` or `recipes.translate`: a
+CSV file with the texts of both side by side, A and B by chance, and beside it the key, `sheet.key.json`. `--criteria
+structure informativeness grammar overall` are the paper's. `tally` counts a sheet that was filled in: wins of the first
+run, ties, losses, an interval and a sign test.
 """
 
 import pathlib
 
 from headattn_io.sentences import read_sentences
 from headattn_io.terminal import shows_bar
+from recipes.engine.blind import tally_text, write_sheet
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
 from recipes.engine.finished import by_title, indices, save
@@ -51,14 +59,24 @@ def _parser():
         "ablation": "how much accuracy is lost without each head",
         "heatmap": "which words each head looks at",
         "errors": "error against the number of heads",
+        "sheet": "texts of two runs side by side, for people to judge blindly",
+        "tally": "what a filled sheet says",
     }
     added = {name: commands.add_parser(name, help=text) for name, text in helps.items()}
+    added["tally"].add_argument("sheet", help="a CSV file that `sheet` wrote, its key beside it")
     for name, command in added.items():
-        command.add_argument("runs", nargs="+", help="folders of finished runs, or of their seeds")
+        if name == "tally":
+            continue
+        number = 2 if name == "sheet" else "+"
+        command.add_argument("runs", nargs=number, help="folders of finished runs, or of their seeds")
         if name not in ("entropy", "heatmap"):
             command.add_argument("--set", help="the test set [the first that all runs have]")
         if name != "scores":
-            command.add_argument("--output", default=f"{name}.png", help=f"[{name}.png]")
+            output = "sheet.csv" if name == "sheet" else f"{name}.png"
+            command.add_argument("--output", default=output, help=f"[{output}]")
+    added["sheet"].add_argument("--examples", type=int, default=50, help="at most so many of the test set [50]")
+    added["sheet"].add_argument("--criteria", nargs="+", default=["better"], help="columns to fill in [better]")
+    added["sheet"].add_argument("--seed", type=int, default=0, help="of the examples, and of which run is A [0]")
     added["scores"].add_argument("--measures", nargs="+", help="[all]")
     added["entropy"].add_argument("--file", required=True, help="a text a line, .gz too")
     added["ablation"].add_argument("--examples", type=int, default=1000, help="use so many of the test set [1000]")
@@ -201,6 +219,12 @@ def _errors(options):
     save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options.output)
 
 
+def _sheet(options):
+    if not options.output.endswith(".csv"):
+        raise ValueError(f"--output must end in .csv. Received: output={options.output}")
+    write_sheet(options.runs, options.output, options.set, options.examples, options.criteria, options.seed)
+
+
 COMMANDS = {
     "scores": _scores,
     "reliability": _reliability,
@@ -208,6 +232,8 @@ COMMANDS = {
     "ablation": _ablation,
     "heatmap": _heatmap,
     "errors": _errors,
+    "sheet": _sheet,
+    "tally": lambda options: print(tally_text(options.sheet)),
 }
 
 if __name__ == "__main__":

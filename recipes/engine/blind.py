@@ -1,0 +1,123 @@
+"""Blind comparison of the texts of two runs by people: a sheet to fill in, its key, and the tally."""
+
+import csv
+import io
+import json
+import pathlib
+import random
+
+from headattn_io.files import read_json, read_lines, write_atomically
+from recipes.engine.finished import folders_of_seeds, titles
+from recipes.engine.tables import table
+from recipes.engine.texts.runs import recipe_name
+
+COLUMNS = ("id", "source", "reference", "A", "B")  # before the criteria
+ANSWERS = {"a": 0, "b": 1, "=": None}
+
+
+def key_of(sheet):
+    """Returns the path of a sheet's key: `sheet.key.json` of `sheet.csv`."""
+    return pathlib.Path(sheet).with_suffix(".key.json")
+
+
+def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed=0):
+    """Writes a sheet and its key: texts of two runs for the same inputs, in an order drawn anew for each.
+
+    Inputs for which both wrote the same are left out.
+
+    Args:
+        folders: two, of finished runs that wrote texts, or of their seeds, of which the first is taken.
+        output: path of the sheet, a CSV file.
+        test: name of the test set. Default `None`: the first that both have.
+        count: most inputs, chosen at random.
+        criteria: names of the columns to fill in.
+        seed: of the choice and of the order.
+    """
+    if count < 1 or set(criteria) & set(COLUMNS):
+        raise ValueError(
+            f"--examples must be at least 1, and --criteria other than {', '.join(COLUMNS)}. "
+            f"Received: examples={count}, criteria={' '.join(criteria)}"
+        )
+    runs = [next(iter(folders_of_seeds(folder)), pathlib.Path(folder)) for folder in folders]
+    tests = [{path.parent.name for path in run.glob("results/*/hypotheses.txt")} for run in runs]
+    common = sorted(set.intersection(*tests))
+    if test not in (None, *common) or not common:
+        raise ValueError(f"--set must be one that both wrote: {', '.join(common) or 'there is none'}. Received: {test}")
+    test = test or common[0]
+    texts = [{name: _lines(run, test, name) for name in ("sources", "references", "hypotheses")} for run in runs]
+    if texts[0]["sources"] != texts[1]["sources"]:
+        raise ValueError(f"The runs must have the same test set. Received: {test} of other sources")
+    both = list(zip(*(each["hypotheses"] for each in texts), strict=True))
+    places = [place for place, (first, second) in enumerate(both) if first != second]
+    if not places:
+        raise ValueError(f"The texts of the runs must differ. Received: {test}, {len(both)} of {len(both)} equal")
+    print(f"{test}: the runs wrote the same for {len(both) - len(places)} of {len(both)} inputs, which are left out.")
+    drawn = random.Random(seed)
+    chosen = sorted(drawn.sample(places, min(count, len(places))))
+    shown = _graph if recipe_name(runs[0]) == "graphs" else str
+    file, first = io.StringIO(), []
+    writer = csv.writer(file)
+    writer.writerow([*COLUMNS, *criteria])
+    for place in chosen:
+        first.append(drawn.randrange(2))  # the run that is A
+        a, b = both[place][first[-1]], both[place][1 - first[-1]]
+        writer.writerow(
+            [place + 1, shown(texts[0]["sources"][place]), texts[0]["references"][place], a, b, *[""] * len(criteria)]
+        )
+    is_a = {str(place + 1): run for place, run in zip(chosen, first, strict=True)}
+    key = {"runs": titles(folders), "set": test, "seed": seed, "A": is_a}
+    write_atomically(output, file.getvalue().encode("utf-8-sig"))  # a spreadsheet takes it for UTF-8
+    write_atomically(key_of(output), (json.dumps(key, indent=1) + "\n").encode("utf-8"))
+    print(
+        f"{output}: {len(chosen)} pairs. Fill in A, B or = under {', '.join(criteria)}. "
+        f"{key_of(output)} is not for who judges."
+    )
+
+
+def _lines(run, test, name):
+    return list(read_lines(run / "results" / test / f"{name}.txt"))
+
+
+def _graph(line):
+    from recipes.graphs.evaluation import as_triples
+
+    return as_triples(line, width=2000)
+
+
+def tally(sheet):
+    """Counts what a filled sheet says of the first run: the titles of both, and wins, ties, losses by criterion."""
+    key = read_json(key_of(sheet))
+    text = pathlib.Path(sheet).read_text(encoding="utf-8-sig")
+    delimiter = next((each for each in ",;\t" if f"id{each}source" in text.partition("\n")[0]), ",")
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    criteria = [name for name in reader.fieldnames or () if name not in COLUMNS]
+    counts = {name: {0: 0, None: 0, 1: 0} for name in criteria}
+    for row in reader:
+        for name in criteria:
+            answer = (row[name] or "").strip().lower()
+            if answer and (answer not in ANSWERS or row["id"] not in key["A"]):
+                raise ValueError(
+                    f"{sheet} must have A, B or =, for the ids of its key. "
+                    f"Received: id={row['id']!r}, {name}={row[name]!r}"
+                )
+            if answer:
+                better = ANSWERS[answer]
+                counts[name][None if better is None else better ^ key["A"][row["id"]]] += 1
+    return key["runs"], {name: tuple(found.values()) for name, found in counts.items()}
+
+
+def tally_text(sheet):
+    """Returns a table of a filled sheet, with a Wilson interval and a sign test of the pairs that were decided."""
+    from scipy import stats
+
+    (first, second), counts = tally(sheet)
+    rows = []
+    for name, (wins, ties, losses) in counts.items():
+        rows.append([name, str(wins), str(ties), str(losses), "–", "–", "–"])
+        if wins + losses:
+            result = stats.binomtest(wins, wins + losses)
+            low, high = result.proportion_ci(0.95, "wilson")
+            rows[-1][4:] = f"{wins / (wins + losses):.1%}", f"{low:.1%} to {high:.1%}", f"{result.pvalue:.2g}"
+    header = ["wins", "ties", "losses", "wins of those decided", "95 % interval", "p"]
+    note = "Wilson's interval; p of a two-sided sign test. Both are of the pairs without ties."
+    return "\n".join([f"{first} against {second}", "", *table(header, rows), "", note])

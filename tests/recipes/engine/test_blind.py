@@ -1,0 +1,70 @@
+"""Sheets for people who judge the texts of two runs."""
+
+import csv
+
+import pytest
+from scipy import stats
+
+from recipes.compare import main
+from recipes.engine.blind import tally
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs of 40 texts, the first three of which are the same."""
+    for name in ("plain", "svgd"):
+        folder = tmp_path / name / "results" / "test"
+        folder.mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text('{"recipe": "translate"}')
+        for kind in ("sources", "references", "hypotheses"):
+            texts = [f"{name if kind == 'hypotheses' and line > 2 else kind} {line}, \u00e4" for line in range(40)]
+            (folder / f"{kind}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return [str(tmp_path / name) for name in ("plain", "svgd")]
+
+
+def fill(sheet, answer, delimiter=","):
+    """Writes answers to a sheet, as a spreadsheet does."""
+    with open(sheet, encoding="utf-8-sig", newline="") as file:
+        header, *rows = list(csv.reader(file))
+    with open(sheet, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows([header, *(answer(row) for row in rows)])
+    return rows
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_sheet_is_filled_and_tallied(runs, tmp_path, capsys, delimiter):
+    sheet = tmp_path / "sheet.csv"
+    arguments = ["sheet", *runs, "--output", str(sheet), "--examples", "30", "--criteria", "grammar", "overall"]
+    main(arguments)
+    assert "the same for 3 of 40 inputs" in capsys.readouterr().out
+    first = sheet.read_bytes()
+    main(arguments)
+    assert sheet.read_bytes() == first
+
+    def answer(row):
+        number, svgd = int(row[0]), "A" if row[3].startswith("svgd") else "b "
+        return [*row[:5], "=" if number % 2 else svgd, "" if number < 10 else svgd]
+
+    rows = fill(sheet, answer, delimiter)
+    assert len(rows) == 30 and 0 < sum(row[3].startswith("svgd") for row in rows) < 30
+    assert all({row[3].split()[0], row[4].split()[0]} == {"plain", "svgd"} for row in rows)
+    even, later = (sum(test(int(row[0])) for row in rows) for test in (lambda n: n % 2 == 0, lambda n: n >= 10))
+    titles, counts = tally(sheet)
+    assert titles == ["plain", "svgd"] and counts == {"grammar": (0, 30 - even, even), "overall": (0, 0, later)}
+    capsys.readouterr()
+    main(["tally", str(sheet)])
+    out, p = capsys.readouterr().out, stats.binomtest(0, later).pvalue
+    assert "plain against svgd" in out and f"| overall | 0 | 0 | {later} | 0.0% |" in out and f"| {p:.2g} |" in out
+
+
+def test_mistakes(runs, tmp_path):
+    sheet = tmp_path / "sheet.csv"
+    with pytest.raises(SystemExit, match="--set must be one that both wrote: test. Received: other"):
+        main(["sheet", *runs, "--set", "other", "--output", str(sheet)])
+    main(["sheet", *runs, "--output", str(sheet)])
+    fill(sheet, lambda row: [*row[:5], "both"])
+    with pytest.raises(SystemExit, match="must have A, B or =.*better='both'"):
+        main(["tally", str(sheet)])
+    (tmp_path / "svgd" / "results" / "test" / "sources.txt").write_text("another\n")
+    with pytest.raises(SystemExit, match="must have the same test set"):
+        main(["sheet", *runs, "--output", str(sheet)])
