@@ -2,6 +2,7 @@
 
     python -m recipes.attention_maps image runs/aa runs/ea --files bird.jpg --layers -3 -2 -1
     python -m recipes.attention_maps text runs/evolving --sentence "a man sleeps ." --layers 2 3
+    python -m recipes.attention_maps text runs/bert runs/ea --sentence "Mary tried John to go abroad." --layers 2 11 12
     python -m recipes.attention_maps classify runs/aa runs/ea --layers -3 -2 -1
     python -m recipes.attention_maps redundancy runs/multi_head runs/disentangled
     python -m recipes.attention_maps clusters runs/disentangled --sentence "a man sleeps ."
@@ -11,9 +12,10 @@
 
 `image` draws what one pixel attends to, of runs of `recipes.imagenet`, one below the other (Wang et al. 2021, "Evolving
 attention with residual convolutions", figures 4 and 7 to 10). `text` draws the maps of all heads of a run of
-`recipes.translate`; with `--head` that of one, and of evolving attention its two parts (figure 11). A row of a decoder
-is the token that is written. `classify` trains a network to tell the class of an image from what its middle pixel
-attends to (table 7): the higher its accuracy, the more of the image is in the map.
+`recipes.translate`, or of runs of `recipes.glue` or `recipes.classify`; with `--head` that of one, and of evolving
+attention its two parts (figure 11). A row of a decoder is the token that is written. `classify` trains a network to
+tell the class of an image from what its middle pixel attends to (table 7): the higher its accuracy, the more of the
+image is in the map.
 
 Of runs of `recipes.translate`, on the first sentences of a test set and their translations: `redundancy` measures how
 much heads repeat each other ("Disentangled mask attention", LR, HR and figure 3), `queries` draws where the heads'
@@ -28,8 +30,10 @@ import importlib
 
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.texts.runs import RECIPES, recipe_name
 
 OF_IMAGES, OF_TRANSLATIONS = "recipes.imagenet.map_pictures", "recipes.translate.map_pictures"
+OF_TEXTS = "recipes.engine.texts.map_pictures"
 
 
 def main(arguments=None):
@@ -37,8 +41,15 @@ def main(arguments=None):
     quiet_tensorflow()
     with one_line_errors():
         # Imported late: the modules import TensorFlow, and --help should not wait for it.
-        module = importlib.import_module(OF_IMAGES if options.command in ("image", "classify") else OF_TRANSLATIONS)
-        getattr(module, options.command)(options)
+        getattr(importlib.import_module(_module(options)), options.command)(options)
+
+
+def _module(options):
+    """Returns the module that has the command for these runs."""
+    if options.command in ("image", "classify"):
+        return OF_IMAGES
+    is_of_texts = options.command == "text" and recipe_name(options.runs[0]) in RECIPES
+    return OF_TEXTS if is_of_texts else OF_TRANSLATIONS
 
 
 def _parser():
@@ -56,7 +67,9 @@ def _parser():
     for command in (image, classify):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.imagenet")
     for command in (text, clusters, tokens):
-        command.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
+        several = "; of recipes.glue or .classify, of one or more" if command is text else ""
+        help = f"folder of a finished run of recipes.translate{several}"
+        command.add_argument("runs", nargs="+" if command is text else 1, help=help)
         of_all = command is text
         help = "with its parts, of evolving attention [all heads]" if of_all else "[1]"
         command.add_argument("--head", type=int, default=None if of_all else 1, help=help)
@@ -69,7 +82,8 @@ def _parser():
     for command in (clusters, tokens, queries):
         command.add_argument("--layer", type=int, default=-1, help="[the last]")
     for command in (text, clusters):
-        command.add_argument("--sentence", required=True, help="of the source language")
+        pair = "; of runs on pairs two texts with a tab between" if command is text else ""
+        command.add_argument("--sentence", required=True, help=f"of the source language{pair}")
     for command in (text, clusters, tokens, redundancy, queries):
         kinds = ("encoder", "decoder", "cross")
         command.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")

@@ -25,6 +25,8 @@ from recipes.translate.text_maps import KINDS, lines_of_test, maps_of_sentence, 
 
 def text(options):
     """Draws the maps of a sentence."""
+    if len(options.runs) > 1:
+        raise ValueError(f"Give one run of recipes.translate. Received: {' '.join(options.runs)}")
     run = RECIPE.run_of(options.runs[0])
     translation, maps = maps_of_sentence(run, options.sentence, options.kind)
     numbers = chosen_layers(maps.layers, options.layers)

@@ -6,7 +6,10 @@ import pytest
 import tensorflow as tf
 
 from recipes.attention_maps import main
+from recipes.engine.config import override
 from recipes.engine.run import Run
+from recipes.glue import __main__ as glue
+from recipes.glue.settings import GlueConfig
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.configs import digits
 from recipes.imagenet.modelling import make_classifier
@@ -84,3 +87,26 @@ def test_accuracy_of_a_classifier_of_maps(runs, capsys):
     options = ["--layers", "-1", "--epochs", "1", "--filters", "8", "--images", "64"]
     main(["classify", str(runs / "evolving"), *options])
     assert "evolving, layer 4: " in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_maps_of_a_text_in_runs_of_glue(tmp_path, capsys, figures):
+    """Plain attention, and below it evolving attention with its two parts, layer by layer."""
+    (tmp_path / "data.csv").write_text("text,label\n" + "one two three,0\nthree two one,1\n" * 10)
+    for attention in ("multi_head", "evolving"):
+        values = dict(train=(str(tmp_path / "data.csv"),), text_column="text", label_column="label", size="bert_tiny")
+        task = glue.RECIPE.make_task(
+            override(GlueConfig(), values | {"attention": attention, "run": str(tmp_path / attention)})
+        )
+        task.run.start(task.config)
+        task.load()
+        task.prepare()
+        task.run.save_model(task.make_model(), task.run.model)
+    runs = [str(tmp_path / name) for name in ("multi_head", "evolving")]
+    output = tmp_path / "maps.png"
+    main(["text", *runs, "--sentence", "one two", "--layers", "1", "2", "--head", "1", "--output", str(output)])
+    titles = [axes.get_title().replace("\n", " ") for axes in figures[0].axes if axes.get_images()]
+    assert [title.split(":")[0].split(", ")[0] for title in titles if "layer 1" in title][0] == "multi_head"
+    assert len(titles) > 4 and "[CLS]" in [label.get_text() for label in figures[0].axes[0].get_xticklabels()]
+    assert output.exists() and "evolving: " in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="--kind must be encoder"):
+        main(["text", *runs, "--sentence", "one two", "--kind", "cross"])

@@ -11,11 +11,16 @@ from recipes.engine.finished import folders_of_seeds
 RECIPES = ("classify", "glue")
 
 
-def recipe_of(folder):
-    """Returns the `Recipe` of a run of classification; another one is a `ValueError`."""
+def recipe_name(folder):
+    """Returns the name of the recipe of a run, or `None`."""
     path = pathlib.Path(folder, "config.json")
     values = read_json(path) if path.exists() else None
-    name = values.get("recipe") if isinstance(values, dict) else None
+    return values.get("recipe") if isinstance(values, dict) else None
+
+
+def recipe_of(folder):
+    """Returns the `Recipe` of a run of classification; another one is a `ValueError`."""
+    name = recipe_name(folder)
     if name not in RECIPES:
         raise ValueError(f"The runs must be of {' or '.join(RECIPES)}. Received: {folder}, of {name}")
     return importlib.import_module(f"recipes.{name}.__main__").RECIPE

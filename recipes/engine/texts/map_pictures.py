@@ -1,0 +1,42 @@
+"""Attention maps of a text in finished runs of classification."""
+
+from keras_headattn.analysis import attention_maps, draw_text_maps
+from keras_headattn.serving import Classifier
+from recipes.engine.finished import by_title, chosen_layers, indices, save
+from recipes.engine.texts.lines import sides_of
+from recipes.engine.texts.runs import recipe_of
+
+
+def text(options):
+    """Draws the maps of a text, or of a pair with a tab between, of several runs one below the other."""
+    if options.kind != "encoder":
+        raise ValueError(f"--kind must be encoder for runs of classification. Received: kind={options.kind!r}")
+    print(options.sentence)
+    found = {title: _maps(title, folder, options) for title, folder in by_title(options.runs, str).items()}
+    (tokens, *others) = [tokens for tokens, _ in found.values()]
+    if any(each != tokens for each in others):
+        raise ValueError("The runs split the text into different tokens. Draw them one by one.")
+    numbered = [(number, title, maps) for title, (_, layers) in found.items() for number, maps in layers.items()]
+    numbered.sort(key=lambda each: each[0])  # stable: runs stay in order
+    layers = {f"{title}, layer {number}": maps for number, title, maps in numbered}
+    head, title = None, options.sentence
+    if options.head is not None:
+        (head,) = indices("--head", [options.head], min(maps.weights.shape[1] for maps in layers.values()))
+        title += f" Head {options.head}"
+    save(draw_text_maps(layers, tokens, head=head, title=title), options.output)
+
+
+def _maps(title, folder, options):
+    """Prints a run's answer; returns the tokens of the text and the `AttentionMaps` by number of the layer."""
+    task = recipe_of(folder).finished(folder)
+    predictor = task.predictor(task.run.load_model())
+    _, sides = sides_of([options.sentence], task.is_pair, "--sentence")
+    if not isinstance(predictor, Classifier) or (task.is_pair and not predictor.joins_pairs):
+        raise ValueError(f"The run must have an encoder that reads a text, or a pair, at once. Received: {folder}")
+    ids = next(iter(predictor.columns(*sides).values()))[0]
+    ((_, inputs),) = predictor.batches(*sides, batch_size=1)
+    maps = attention_maps(predictor.model, task.model_inputs(inputs), training=False)
+    (answer,) = task.targets.cells(predictor(*sides))
+    print(f"{title}: {answer}")
+    layers = {number: maps[path] for number, path in chosen_layers(maps, options.layers).items()}
+    return [predictor.tokenizer.id_to_token(int(token)) for token in ids], layers
