@@ -37,9 +37,9 @@ from headattn_io.terminal import shows_bar
 from recipes.engine.blind import tally_text, write_sheet
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
-from recipes.engine.finished import by_title, indices, save
+from recipes.engine.finished import by_title, folders_of_seeds, indices, save
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.texts.runs import read_predictions, recipe_of, runs_of
+from recipes.engine.texts.runs import read_predictions, recipe_name, recipe_of, runs_of
 
 
 def main(arguments=None):
@@ -222,7 +222,15 @@ def _errors(options):
 def _sheet(options):
     if not options.output.endswith(".csv"):
         raise ValueError(f"--output must end in .csv. Received: output={options.output}")
-    write_sheet(options.runs, options.output, options.set, options.examples, options.criteria, options.seed)
+    first = next(iter(folders_of_seeds(options.runs[0])), options.runs[0])
+    shown = _triples if recipe_name(first) == "graphs" else str
+    write_sheet(options.runs, options.output, options.set, options.examples, options.criteria, options.seed, shown)
+
+
+def _triples(line):
+    from recipes.graphs.evaluation import as_triples
+
+    return as_triples(line, width=2000)
 
 
 COMMANDS = {

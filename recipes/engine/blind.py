@@ -9,7 +9,6 @@ import random
 from headattn_io.files import read_json, read_lines, write_atomically
 from recipes.engine.finished import folders_of_seeds, titles
 from recipes.engine.tables import table
-from recipes.engine.texts.runs import recipe_name
 
 COLUMNS = ("id", "source", "reference", "A", "B")  # before the criteria
 ANSWERS = {"a": 0, "b": 1, "=": None}
@@ -20,7 +19,7 @@ def key_of(sheet):
     return pathlib.Path(sheet).with_suffix(".key.json")
 
 
-def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed=0):
+def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed=0, shown=str):
     """Writes a sheet and its key: texts of two runs for the same inputs, in an order drawn anew for each.
 
     Inputs for which both wrote the same are left out.
@@ -32,6 +31,7 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
         count: most inputs, chosen at random.
         criteria: names of the columns to fill in.
         seed: of the choice and of the order.
+        shown: function from a line of sources to what people read.
     """
     if count < 1 or set(criteria) & set(COLUMNS):
         raise ValueError(
@@ -54,7 +54,6 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
     print(f"{test}: the runs wrote the same for {len(both) - len(places)} of {len(both)} inputs, which are left out.")
     drawn = random.Random(seed)
     chosen = sorted(drawn.sample(places, min(count, len(places))))
-    shown = _graph if recipe_name(runs[0]) == "graphs" else str
     file, first = io.StringIO(), []
     writer = csv.writer(file)
     writer.writerow([*COLUMNS, *criteria])
@@ -76,12 +75,6 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
 
 def _lines(run, test, name):
     return list(read_lines(run / "results" / test / f"{name}.txt"))
-
-
-def _graph(line):
-    from recipes.graphs.evaluation import as_triples
-
-    return as_triples(line, width=2000)
 
 
 def tally(sheet):
