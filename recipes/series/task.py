@@ -8,11 +8,11 @@ import math
 import keras
 import numpy as np
 import tensorflow as tf
-from matplotlib.figure import Figure
 
 from headattn_io.files import read_json, write_atomically
 from keras_headattn.data import MemoryBatches, choose_buckets
 from keras_headattn.serving import save_signatures
+from keras_headattn.utils import new_figure
 from recipes.engine.confusion import write_confusion
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Corpora, Task, check_batch_size, named_files
@@ -236,8 +236,8 @@ def score_numbers(folder, predicted, targets):
     scores = {"rmse": math.sqrt((errors**2).mean()), "mae": float(np.abs(errors).mean())}
     variance = targets.var()
     scores["r2"] = float(1 - (errors**2).mean() / variance) if variance else None
-    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="target", ylabel="predicted", title=f"{folder.name}: RMSE {scores['rmse']:.3g}")
+    figure = new_figure(4.5, 4.5, f"{folder.name}: RMSE {scores['rmse']:.3g}")
+    axes = figure.add_subplot(xlabel="target", ylabel="predicted")
     axes.axline((targets.mean(), targets.mean()), slope=1, color="0.7")
     axes.plot(targets, predicted, ".", markersize=4)
     picture = io.BytesIO()
