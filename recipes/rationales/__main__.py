@@ -33,7 +33,7 @@ def _check_files(config):
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint")
     if config.eraser:
-        check_readable(*(f"{config.eraser}/{name}.jsonl" for name in ("train", "val", "test")))
+        check_readable(*(f"{config.data_folder}/{name}.jsonl" for name in ("train", "val", "test")))
 
 
 def _read(config):

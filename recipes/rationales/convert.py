@@ -4,6 +4,7 @@ import pathlib
 import re
 
 from headattn_io.files import read_json_lines, read_lines
+from recipes.rationales.data import SEPARATOR
 from recipes.rationales.eraser import Annotation, EraserCorpus, Evidence, write_eraser
 
 
@@ -13,12 +14,12 @@ def convert(data, source, folder):
     | data | files there | |
     |---|---|---|
     | esnli | `s1.SPLIT`, `s2.SPLIT`, `labels.SPLIT` | a premise and a hypothesis, two documents; without evidence |
-    | cos_e | `cose_SPLIT_*.jsonl` and `SPLIT_rand_split.jsonl` | a question, its choices as the query, and the answer |
+    | cos_e | `cose_SPLIT_*.jsonl` and `SPLIT_rand_split.jsonl` | a question, its choices as the query, and the answer's letter |
 
     Of e-SNLI without a training set nine tenths of the dev set are for training. Of CoS-E the evidence is the words of
     the explanation's selected text where the question has them; others are kept without evidence. Its words and signs
     are apart. Half of its dev set is for testing.
-    """
+    """  # noqa: E501
     source = pathlib.Path(source)
     for split, corpus in (_esnli(source) if data == "esnli" else _cos_e(source)).items():
         write_eraser(corpus, folder, split)
@@ -91,7 +92,8 @@ def _cos_e_row(row, asked):
         end = starts[0] + len(selected)
         groups = ((Evidence(name, starts[0], end, text=" ".join(words[starts[0] : end])),),)
     choices = {choice["label"]: choice["text"] for choice in asked["question"]["choices"]}
-    return Annotation(name, " [sep] ".join(choices.values()), choices[asked["answerKey"]], groups, (name,)), words
+    query = f" {SEPARATOR} ".join(choices[label] for label in sorted(choices))
+    return Annotation(name, query, asked["answerKey"], groups, (name,)), words
 
 
 def _tokens(text):

@@ -203,6 +203,8 @@ def _check_fields(place, row, kinds):
 
 def _annotation(place, row):
     """Makes the `Annotation` of an object, with the documents that it names itself."""
+    if row.get("query") is None:
+        row = row | {"query": ""}
     _check_fields(place, row, dict(annotation_id=str, query=str, classification=str, evidences=list))
     groups = tuple(_group(place, group) for group in row["evidences"])
     own = {name: row[name] for name in ("annotation_id", "query", "classification")}

@@ -14,15 +14,17 @@ LENGTHS = tuple(2**power for power in range(4, 16))
 class Predictor:
     """Probabilities of documents, which are lists of words, with queries; and scores of their words.
 
-    It takes a `RationaleClassifier` and `WordPieces`.
+    It takes a `RationaleClassifier`, `WordPieces`, and the number of classes. A model with fewer outputs than classes
+    reads the document with each choice in its query.
     """
 
-    def __init__(self, model, pieces):
+    def __init__(self, model, pieces, num_classes):
         self.model = model
         self.pieces = pieces
+        self.choices = num_classes // model.reader.num_outputs
         self.states = WordStates(model, mixed=True)
-        spec = {"states": tf.TensorSpec((None, 1, None, model.encoder.hidden_dim), tf.float32)}
-        spec["mask"] = tf.TensorSpec((None, 1, None), tf.bool)
+        spec = {"states": tf.TensorSpec((None, None, None, model.encoder.hidden_dim), tf.float32)}
+        spec["mask"] = tf.TensorSpec((None, None, None), tf.bool)
         self.read = tf.function(self._read, [spec], autograph=False)
         self.classify = tf.function(self._classify, [spec], autograph=False)
         self.maps = tf.function(self._maps, [tf.TensorSpec((None, None), tf.int32)], autograph=False)
@@ -35,10 +37,14 @@ class Predictor:
                 found[place] = row
         return np.stack(found)
 
+    def num_words(self, documents, queries):
+        """Counts the words of documents that are read: list of ints."""
+        return [min(each.num_words for each in group) for group in self._sequences(documents, queries)]
+
     def scores(self, documents, queries, progress=None):
         """Returns scores of words, by what the model computes: dictionary of lists of arrays `(n,)`, one a document.
 
-        They sum to 1; those of words that were cut off are 0.
+        They are means over the choices, and sum to 1; those of words that were cut off are 0.
 
         | | |
         |---|---|
@@ -54,41 +60,50 @@ class Predictor:
         found = {name: [None] * len(documents) for name in names}
         for members, sequences, inputs in self._parts(documents, queries, progress):
             own = [*(each.numpy() for each in self.read(inputs)), *self._of_encoder(sequences)]
-            for name, rows in zip(names, own, strict=True):
-                for place, sequence, row in zip(members, sequences, rows, strict=True):
+            for number, place in enumerate(members):
+                group = slice(number * self.choices, (number + 1) * self.choices)
+                read = min(each.num_words for each in sequences[group])
+                for name, rows in zip(names, own, strict=True):
                     scores = np.zeros(len(documents[place]))
-                    scores[: sequence.num_words] = row[: sequence.num_words]
+                    scores[:read] = np.mean([row[:read] for row in rows[group]], axis=0)
                     found[name][place] = scores / (scores.sum() or 1.0)
         return found
 
-    def _parts(self, documents, queries, progress):
-        """Yields places of a few documents, their sequences, and mixed states of their words."""
+    def _sequences(self, documents, queries):
         self.pieces.learn([*documents, *queries])
-        sequences = [self.pieces(*pair) for pair in zip(documents, queries, strict=True)]
-        order = sorted(range(len(sequences)), key=lambda place: len(sequences[place]))
+        return [self.pieces.of_choices(*pair, self.choices) for pair in zip(documents, queries, strict=True)]
+
+    def _parts(self, documents, queries, progress):
+        """Yields places of a few documents, the sequences of all, and mixed states of their words."""
+        sequences = self._sequences(documents, queries)
+        order = sorted(range(len(sequences)), key=lambda place: max(map(len, sequences[place])))
         for begin in range(0, len(order), TOGETHER):
             members = order[begin : begin + TOGETHER]
-            part = [sequences[place] for place in members]
+            part = [sequence for place in members for sequence in sequences[place]]
             states = self.states(part)
-            length = next(each for each in LENGTHS if each >= len(part[-1]))
-            yield members, part, padded_states(states, len(part), length, states[0].shape[1:], "float32")
+            length = next(each for each in LENGTHS if each >= max(map(len, part)))
+            shape = states[0].shape[1:]
+            yield members, part, padded_states(states, len(members), length, shape, self.choices, "float32")
             if progress:
-                progress(begin + len(part))
+                progress(begin + len(members))
+
+    def _logits(self, states, mask):
+        logits = self.model.reader.read(states, mask, training=False)
+        return tf.reshape(logits, (tf.shape(mask)[0], -1))
 
     def _classify(self, inputs):
-        return tf.nn.softmax(self.model.reader.read(inputs["states"], inputs["mask"], training=False))
+        return tf.nn.softmax(self._logits(**inputs))
 
     def _read(self, inputs):
-        """Weights of the pooling, and absolute sums of states times gradient, both `(B, n)`."""
+        """Weights of the pooling, and absolute sums of states times gradient, both `(B * C, n)`."""
         mixed, reader = inputs["states"], self.model.reader
         with tf.GradientTape() as tape:
             tape.watch(mixed)
             with capture_intermediates() as found:
-                logits = reader.read(mixed, inputs["mask"], training=False)
-            chosen = tf.reduce_max(logits, axis=-1)
+                chosen = tf.reduce_max(self._logits(mixed, inputs["mask"]), axis=-1)
         gradient = tf.abs(tf.reduce_sum(mixed * tape.gradient(chosen, mixed), axis=-1))
         weights = found[reader.pooling.path]["weights"]
-        return weights[:, 0], gradient[:, 0]
+        return weights[:, 0], tf.reshape(gradient, tf.shape(weights[:, 0]))
 
     def _maps(self, ids):
         with capture_intermediates() as found:

@@ -19,8 +19,8 @@ def show_samples(task, predictor, corpus):
         return
     few, share = corpus.sample(number, seed), task.data.train.rationale_share or 0.2
     queries = [query_of(each) for each in few.annotations]
-    pairs = [(document_of(few, each), query) for each, query in zip(few.annotations, queries, strict=True)]
-    documents = [words[: task.pieces(words, query).num_words] for words, query in pairs]
+    whole = [document_of(few, each) for each in few.annotations]
+    documents = [words[:read] for words, read in zip(whole, predictor.num_words(whole, queries), strict=True)]
     scores = predictor.scores(documents, queries)["attention"]
     alike = len({each.query for each in corpus.annotations}) == 1
     print("In brackets are the words that the pooling attends to most:")

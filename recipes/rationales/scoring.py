@@ -26,7 +26,8 @@ from recipes.rationales.words import report_cut
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words that are removed, as in the scorer of ERASER
 COLUMNS = {
-    "f1_macro": "Perf",
+    "accuracy": "accuracy",
+    "f1_macro": "macro F1",
     "iou_f1": "IOU F1",
     "token_f1": "token F1",
     "auprc": "AUPRC",
@@ -54,10 +55,9 @@ class Scored:
         self.share = share
         whole = [document_of(corpus, each) for each in corpus.annotations]
         self.queries = [query_of(each) for each in corpus.annotations]
-        predictor.pieces.learn([*whole, *self.queries])
-        pairs = zip(whole, self.queries, strict=True)
         # Words that are not read must not move up when others are removed.
-        self.documents = [words[: predictor.pieces(words, query).num_words] for words, query in pairs]
+        read = predictor.num_words(whole, self.queries)
+        self.documents = [words[:count] for words, count in zip(whole, read, strict=True)]
         self.sizes = [len(words) for words in whole]
 
     def scores(self, kinds, options):
@@ -167,8 +167,8 @@ def _named(classes, row):
 def score_run(task, options):
     """Scores the words of the test set, writes results, and returns measures by kind.
 
-    `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl`
-    has those, with the fields about removed words.
+    `results/KIND/scores.json` has the measures, and `results/test/KIND.jsonl` all annotations. Where words are removed
+    of a part of them alone, `KIND_part.jsonl` has those, with the fields about removed words.
     """
     corpus, classes = task.read_split("test"), task.classes
     predictor = task.predictor(task.run.load_model())
@@ -189,6 +189,8 @@ def score_run(task, options):
         measures, parts = part.faithfulness(of_part[kind], kind)
         plausible = whole.plausibility(scores[kind]) if kind in scores else part.plausibility(of_part[kind])
         found[kind] = perf | plausible | measures
+        text = json.dumps(plausible | measures | {"examples": len(part.corpus)}, indent=1) + "\n"
+        write_atomically(task.run.results / kind / "scores.json", text.encode("utf-8"))
         if is_part:
             lines = part.results(of_part[kind], predicted[chosen], classes, parts)
             write_rationales(folder / f"{kind}_part.jsonl", lines)
@@ -208,7 +210,7 @@ def _baselines(scored):
 
 
 def score_runs(recipe, options):
-    """Scores runs, and prints one table of all: means and deviations over the seeds of a folder."""
+    """Scores runs, and prints a table for each data set: means and deviations over the seeds of a folder."""
     found = {}
     for title, folders in by_title(options.folders, folders_of_seeds).items():
         if not folders:
@@ -224,20 +226,24 @@ def score_runs(recipe, options):
 
 
 def markdown(found):
-    """One table of all runs: from title to a list of what `score_run` returns, one a seed."""
-    rows = []
+    """A table for each data set: from title of a run to a list of what `score_run` returns, one a seed."""
+    rows, baselines = {}, {}
     for title, records in found.items():
-        for kind in records[0]["scores"]:
+        first = records[0]
+        note = (
+            f"{first['annotations']} annotations, words are removed from {first['removed_from']} of them, which LIME "
+            f"explains; rationales have {first['share']:.2%} of the words. Lower Suff is better."
+        )
+        for kind in first["scores"]:
             values = [[record["scores"][kind].get(name) for record in records] for name in COLUMNS]
-            rows.append([f"{title}, {kind}", *(mean_text(each, "{:.3f}".format) for each in values)])
-    first = next(iter(found.values()))[0]
-    for name, measures in first["baselines"].items():
-        rows.append([f"baseline: {name}", *(_cell(measures.get(column)) for column in COLUMNS)])
-    note = (
-        f"{first['annotations']} annotations, words are removed from {first['removed_from']} of them, which LIME "
-        f"explains; rationales have {first['share']:.2%} of the words. Lower Suff is better."
-    )
-    return "\n".join([note, "", *table(list(COLUMNS.values()), rows)]) + "\n"
+            cells = [f"{title}, {kind}", *(mean_text(each, "{:.3f}".format) for each in values)]
+            rows.setdefault(note, []).append(cells)
+        baselines[note] = [
+            [f"baseline: {name}", *(_cell(measures.get(column)) for column in COLUMNS)]
+            for name, measures in first["baselines"].items()
+        ]
+    tables = ([note, "", *table(list(COLUMNS.values()), rows[note] + baselines[note]), ""] for note in rows)
+    return "\n".join(line for lines in tables for line in lines)
 
 
 def _cell(value):

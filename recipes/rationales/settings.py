@@ -1,5 +1,7 @@
 """The settings of classifying documents with rationales."""
 
+import pathlib
+
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, model_arguments
 
@@ -17,6 +19,7 @@ class Data:
         "folder as ERASER has it: train.jsonl, val.jsonl and test.jsonl, with docs, docs.tar.gz or docs.jsonl",
         metavar="FOLDER",
     )
+    dataset: str | None = option(None, "name of a folder in --eraser, in place of --eraser itself", metavar="NAME")
     embedded: bool = option(False, "reviews with known evidence, made by code")
     train_examples: int | None = option(None, "annotations to train on, at random; none: all", at_least=1)
     test_examples: int | None = option(None, "annotations of the other two sets each; none: all", at_least=1)
@@ -70,7 +73,7 @@ class RationalesConfig(Data, Model, Settings):
 
     title = "training"
     SOURCES = ("eraser", "embedded")
-    MOST_USED = ("eraser", "checkpoint", "window", "max_windows", "batch_size", *Settings.MOST_USED)
+    MOST_USED = ("eraser", "dataset", "checkpoint", "window", "max_windows", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = (
         "size", "model_arguments.lstm_dim", "model_arguments.pooling_dim", "model_arguments.hidden_dim",
     )  # fmt: skip
@@ -92,6 +95,13 @@ class RationalesConfig(Data, Model, Settings):
         elif given.get("size"):
             given = {"checkpoint": None} | given
         return super().changed(given)
+
+    @property
+    def data_folder(self):
+        """Folder of the data set, or `None`."""
+        if self.eraser and self.dataset and pathlib.Path(self.eraser).name != self.dataset:
+            return f"{self.eraser}/{self.dataset}"
+        return self.eraser
 
     @property
     def states_folder(self):

@@ -19,7 +19,7 @@ from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
 from recipes.engine.vocabularies import learn_tokenizer
 from recipes.rationales.batches import DocumentBatches
-from recipes.rationales.data import document_of, query_of, read_corpora, read_split
+from recipes.rationales.data import classes_of, document_of, query_of, read_corpora, read_split
 from recipes.rationales.modelling import make_classifier, make_encoder
 from recipes.rationales.predicting import Predictor
 from recipes.rationales.samples import show_samples
@@ -29,6 +29,8 @@ from recipes.rationales.words import WordPieces, report_cut
 
 class Rationales(Task):
     """Encoder, what reads its states, the classes, and the word pieces."""
+
+    choices = 1  # of a query that is multiple-choice
 
     def check(self):
         check_encoder(self.config)
@@ -42,8 +44,8 @@ class Rationales(Task):
 
     def load(self):
         self.data = self.corpora or read_corpora(self.config)
-        classes = sorted({each.classification for each in self.data.train.annotations})
-        for corpus in (self.data.validation, *self.data.tests.values()):
+        classes, _ = classes_of(self.data.train)
+        for corpus in (self.data.train, self.data.validation, *self.data.tests.values()):
             labels_of(corpus, classes)  # an unknown class is reported before training, not after it
 
     def fingerprint(self):
@@ -51,7 +53,7 @@ class Rationales(Task):
 
     def prepare(self):
         if self.data:
-            classes = sorted({each.classification for each in self.data.train.annotations})
+            classes, self.choices = classes_of(self.data.train)
             self.run.keep("labels.txt", "".join(f"{name}\n" for name in classes))
         self.classes = list(read_lines(self.run.folder / "labels.txt"))
         self.tokenizer = kept_tokenizer(self.run.folder / "tokenizer.json", self._new_tokenizer)
@@ -66,10 +68,10 @@ class Rationales(Task):
         return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
 
     def sequences(self, corpus):
-        """Makes a `Sequence` of each annotation of a corpus."""
+        """Makes the `Sequence` of each annotation of a corpus, or of each of its choices."""
         documents = [(document_of(corpus, each), query_of(each)) for each in corpus.annotations]
         self.pieces.learn([words for pair in documents for words in pair])
-        return [self.pieces(*pair) for pair in documents]
+        return [sequence for pair in documents for sequence in self.pieces.of_choices(*pair, self.choices)]
 
     def make_batches(self, num_replicas):
         config, data = self.config, self.data
@@ -78,13 +80,13 @@ class Rationales(Task):
         sequences = {name: self.sequences(corpus) for name, corpus in parts.items()}
         for name, corpus in parts.items():
             sizes = [len(document_of(corpus, each)) for each in corpus.annotations]
-            report_cut(name, sizes, [each.num_words for each in sequences[name]])
+            report_cut(name, sizes, [each.num_words for each in sequences[name][:: self.choices]])
         states = None if config.model_argument("trainable_layers") else self.kept_states(self.encoder)
         if states:
             states.keep([*sequences["train"], *sequences["validation"]], self._progress)
         buckets = choose_buckets([len(each) for part in sequences.values() for each in part], config.num_buckets)
         common = dict(bucket_lengths=buckets, batch_size=config.batch_size, num_replicas=num_replicas, states=states)
-        common |= dict(seed=config.seed, pad_id=self.tokenizer.pad_id)
+        common |= dict(seed=config.seed, pad_id=self.tokenizer.pad_id, choices=self.choices)
         batches, validation = (
             DocumentBatches(sequences[name], labels_of(corpus, self.classes), training=name == "train", **common)
             for name, corpus in parts.items()
@@ -111,12 +113,13 @@ class Rationales(Task):
 
     def make_model(self):
         keras.utils.set_random_seed(self.config.seed)  # with or without states on the disk
-        return self._make_classifier(self.encoder, len(self.classes))
+        return self._make_classifier(self.encoder, len(self.classes) // self.choices)
 
     def make_trainer(self, model):
         inputs, _, _ = self.batches[0]
         inputs = {
-            name: keras.Input((1, *_free(array)), dtype=array.dtype.name, name=name) for name, array in inputs.items()
+            name: keras.Input((self.choices, *_free(array)), dtype=array.dtype.name, name=name)
+            for name, array in inputs.items()
         }
         return Model(
             inputs, (model if self.config.model_argument("trainable_layers") else model.reader)(inputs), name="trainer"
@@ -147,19 +150,18 @@ class Rationales(Task):
 
     def read_split(self, name):
         """Reads a split of the settings."""
-        return read_split(name, self.config.eraser, self.config.split_seed, self.config.test_examples)
+        return read_split(name, self.config.data_folder, self.config.split_seed, self.config.test_examples)
 
     def predictor(self, model):
         """`Predictor` of a finished model."""
-        return Predictor(model, self.pieces)
+        return Predictor(model, self.pieces, len(self.classes))
 
     def evaluate(self, model, tests):
         predictor = self.predictor(model)
         for name, corpus in tests.items():
             documents = [document_of(corpus, each) for each in corpus.annotations]
             queries = [query_of(each) for each in corpus.annotations]
-            read = [each.num_words for each in self.sequences(corpus)]
-            report_cut(name, list(map(len, documents)), read)
+            report_cut(name, list(map(len, documents)), predictor.num_words(documents, queries))
             progress = progress_bar(f"Reading {name}", len(corpus), self.config.quiet)
             predicted = predictor(documents, queries, progress)
             scores = performance(labels_of(corpus, self.classes), predicted)

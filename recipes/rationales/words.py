@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from keras_headattn.text import BytePairTokenizer
+from recipes.rationales.data import SEPARATOR, choices_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +80,15 @@ class WordPieces:
             for k in range(number)
         ]
         return Sequence(windows, window_of, starts - window_of * stride + 1, len(pieces))
+
+    def of_choices(self, words, query, count):
+        """Makes a `Sequence` for each of the `count` choices in a query; 1: of the whole query."""
+        choices = choices_of(query) if count > 1 else [query]
+        if len(choices) != count:
+            raise ValueError(
+                f"The query must have {count} choices with {SEPARATOR} between them. Received: {' '.join(query)!r}"
+            )
+        return [self(words, choice) for choice in choices]
 
     def learn(self, texts):
         """Finds the pieces of all words of some texts, lists of words."""

@@ -153,6 +153,7 @@ DATA = {
     "glue": ("--glue", "GLUE"),
     "graphs": ("--train", "a.tsv", "--validation", "b.tsv", "--test", "c.tsv"),
     "imagenet": ("--images", "folder"),
+    "rationales": ("--eraser", "folder"),
 }
 
 

@@ -160,6 +160,9 @@ def test_samples_of_long_documents_with_queries(run, capsys):
     task.data = Corpora(train, None, {})
 
     class Constant:
+        def num_words(self, documents, queries):
+            return [len(words) for words in documents]
+
         def __call__(self, documents, queries, progress=None):
             return np.array([[0.7, 0.3]] * len(documents))
 
@@ -243,11 +246,19 @@ def test_converted_data(command, tmp_path):
     printed = command("convert", "cos_e", SHARED / "cos_e" / "v1.0", tmp_path / "cos_e")
     corpus = read_eraser(tmp_path / "cos_e", "train")
     marked = [each for each in corpus.annotations if each.evidences]
+    rows = [json.loads(line) for line in open(SHARED / "cos_e" / "v1.0" / "train_rand_split.jsonl", encoding="utf-8")]
+    answers = {
+        row["id"]: choice["text"]
+        for row in rows
+        for choice in row["question"]["choices"]
+        if choice["label"] == row["answerKey"]
+    }
     assert len(corpus) == 7610 and len(marked) > 5000
     for each in marked[:50]:
         (start, end), text = each.spans(each.annotation_id)[0], each.evidences[0][0].text
         assert " ".join(corpus.words(each.annotation_id)[start:end]) == text
-        assert each.classification in each.query.split(" [sep] ")
+        assert (place := ord(each.classification) - ord("A")) in range(3)
+        assert answers[each.annotation_id] == each.query.split(" [sep] ")[place]
 
 
 def test_generated_reviews_mark_their_opinions():
