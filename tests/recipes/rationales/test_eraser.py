@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.analysis import top_words
+from recipes.rationales.data import classes_of, document_of, query_of
 from recipes.rationales.eraser import (
     Annotation,
     EraserCorpus,
@@ -69,6 +70,46 @@ def test_the_three_places_of_documents(corpus, tmp_path):
         '{"docid": "d1", "document": "a  b\\n\\nc"}\n{"docid": "d2", "document": "e f"}\n'
     )
     assert read_eraser(tmp_path, "train").words("d1") == ["a", "", "b", "", "c"]  # as the scorer has it
+
+
+def test_data_sets_of_the_benchmark(tmp_path):
+    """As FEVER, MultiRC, e-SNLI and CoS-E have their fields."""
+    documents = {
+        "Ireland": "Ireland is an island .\nIt has low mountains .\n",
+        "W-2.txt": "Tom woke late .\nHe ran .\n",
+    }
+    documents |= {"7_premise": "A man sleeps .\n", "7_hypothesis": "He is awake .\n", "q9": "Where is a lantern ?\n"}
+    (tmp_path / "docs").mkdir()
+    for name, text in documents.items():
+        (tmp_path / "docs" / name).write_text(text)
+
+    def evidence(docid, tokens, sentences=(-1, -1)):
+        places = dict(
+            zip(("start_token", "end_token", "start_sentence", "end_sentence"), (*tokens, *sentences), strict=True)
+        )
+        return {"docid": docid, "text": "", **places}
+
+    both = [evidence("7_premise", (2, 3)), evidence("7_hypothesis", (2, 3))]
+    several = [evidence("W-2.txt", (0, 4), (0, 1)), evidence("W-2.txt", (4, 7), (1, 2))]
+    rows = [
+        ("10", "Ireland is flat .", "REFUTES", ["Ireland"], [[evidence("Ireland", (5, 10), (1, 2))]]),
+        ("W:0:1", "Who ran ? || Tom", "True", None, [several]),
+        ("7", None, "contradiction", None, [both]),
+        ("q9", "shop [sep] dark place", "B", ["q9"], [[evidence("q9", (3, 4))]]),
+    ]  # fmt: skip
+    fields = "annotation_id", "query", "classification", "docids", "evidences"
+    lines = [json.dumps(dict(zip(fields, row, strict=True)) | {"query_type": None}) for row in rows]
+    (tmp_path / "val.jsonl").write_text("\n".join(lines))
+    corpus = read_eraser(tmp_path, "val")
+    read = [(len(document_of(corpus, each)), query_of(each)[-1:]) for each in corpus.annotations]
+    assert read == [(10, ["."]), (7, ["Tom"]), (8, []), (5, ["place"])]
+    shares = [corpus.truth(each, docid).mean() for each in corpus.annotations for docid in each.docids]
+    assert shares == [0.5, 1.0, 0.25, 0.25, 0.2]
+    assert "||" in query_of(corpus.annotations[1]) and corpus.annotations[2].docids == ("7_premise", "7_hypothesis")
+    with pytest.raises(ValueError, match="equally many choices. Received: .1, 2."):
+        classes_of(corpus)
+    assert classes_of(EraserCorpus(corpus.annotations[3:], {})) == (["A", "B"], 2)
+    assert classes_of(EraserCorpus(corpus.annotations[:3], {})) == (["REFUTES", "True", "contradiction"], 1)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,11 @@ import keras
 import numpy as np
 import pytest
 
+from recipes.engine.paper_tables import read_scores
 from recipes.engine.task import Corpora
 from recipes.rationales.__main__ import KINDS, RECIPE, main
+from recipes.rationales.batches import DocumentBatches
+from recipes.rationales.data import document_of, query_of
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser, read_rationales, write_eraser
 from tests.recipes.commands import run_here, run_process, train_here
@@ -218,6 +221,61 @@ def test_states_are_those_of_the_encoder(run):
     inputs, _, _ = batches[0]
     logits = model(inputs).numpy()
     np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), whole, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    """A run of questions with two choices, one of which is in the document."""
+    from recipes.engine.training import train
+
+    folder = tmp_path_factory.mktemp("questions")
+    for name, corpus in reviews(24, 8, 8, seed=1).items():
+        annotations = []
+        for number, each in enumerate(corpus.annotations):
+            own = each.evidences[0][0].text
+            choices = [own, "not at all"] if number % 3 else ["not at all", own]
+            annotations.append(
+                dataclasses.replace(each, query=" [sep] ".join(choices), classification="AB"[number % 3 == 0])
+            )
+        write_eraser(dataclasses.replace(corpus, annotations=annotations), folder / "data" / "pairs", name)
+    given = dict(eraser=str(folder / "data"), dataset="pairs", size="bert_tiny", window=32, batch_size=6)
+    given |= dict(vocabulary_size=200, run=str(folder / "run"), num_buckets=1, learning_rate=1e-2)
+    train(RECIPE.make_task(RECIPE.settings().changed(given | SMALL)))
+    return folder
+
+
+def test_questions_with_choices(questions, command, tmp_path):
+    assert (questions / "run" / "labels.txt").read_text() == "A\nB\n"
+    task = RECIPE.finished(questions / "run")
+    model, corpus = task.run.load_model(), read_eraser(questions / "data" / "pairs", "test")
+    documents, queries = zip(*((document_of(corpus, a), query_of(a)) for a in corpus.annotations), strict=True)
+    predictor = task.predictor(model)
+    assert model.reader.num_outputs == 1 and predictor.choices == 2
+    found = predictor(documents, queries)
+    pairs = [predictor.pieces.of_choices(*pair, 2) for pair in zip(documents, queries, strict=True)]
+    batches = DocumentBatches(sum(pairs, []), [0] * 8, batch_size=8, bucket_lengths=(128,), choices=2)
+    logits = model(batches[0][0]).numpy()
+    np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), found, atol=1e-5)
+    turned = [" [sep] ".join(reversed(" ".join(query).split(" [sep] "))).split() for query in queries]
+    np.testing.assert_allclose(predictor(documents, turned)[:, ::-1], found, atol=1e-5)
+    for kind, rows in predictor.scores(documents, queries).items():
+        for row, other, words in zip(rows, predictor.scores(documents, turned)[kind], documents, strict=True):
+            assert len(row) == len(words) and row.sum() == pytest.approx(1)
+            np.testing.assert_allclose(row, other, atol=1e-5)
+    table = command("score", questions / "run", "--documents", 3, "--samples", 5, "--kinds", "attention", "lime")
+    assert "8 annotations, words are removed from 3" in table
+    (line, *_) = read_rationales(questions / "run" / "results" / "test" / "lime_part.jsonl")
+    assert sum(line["classification_scores"].values()) == pytest.approx(1) and set(line["classification_scores"]) == {
+        *"AB"
+    }
+    scores = read_scores(questions / "run")
+    assert {("test", "accuracy"), ("attention", "auprc"), ("lime", "sufficiency")} <= set(scores)
+    assert "test: accuracy" in command("evaluate", questions / "run")
+    (tmp_path / "text.txt").write_text("the plot is truly great .\ttruly great [sep] dull\n")
+    assert set(json.loads(command("explain", questions / "run", tmp_path / "text.txt"))["probabilities"]) == {*"AB"}
+    (tmp_path / "text.txt").write_text("the plot is truly great .\tdull\n")
+    message = command("explain", questions / "run", tmp_path / "text.txt")
+    assert "The query must have 2 choices with [sep] between them. Received: 'dull'" in message
 
 
 def test_explanations_of_no_question(command, tmp_path):
