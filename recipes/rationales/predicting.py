@@ -5,9 +5,8 @@ import tensorflow as tf
 
 from keras_headattn.layers import capture_intermediates
 from recipes.rationales.batches import padded_states
-from recipes.rationales.states import WordStates, batches_of
+from recipes.rationales.states import WordStates, batches_of, portions_of
 
-TOGETHER = 32  # documents
 LENGTHS = tuple(2**power for power in range(4, 16))
 
 
@@ -76,16 +75,15 @@ class Predictor:
     def _parts(self, documents, queries, progress):
         """Yields places of a few documents, the sequences of all, and mixed states of their words."""
         sequences = self._sequences(documents, queries)
-        order = sorted(range(len(sequences)), key=lambda place: max(map(len, sequences[place])))
-        for begin in range(0, len(order), TOGETHER):
-            members = order[begin : begin + TOGETHER]
+        done = 0
+        for members in portions_of(sequences):
             part = [sequence for place in members for sequence in sequences[place]]
             states = self.states(part)
             length = next(each for each in LENGTHS if each >= max(map(len, part)))
             shape = states[0].shape[1:]
             yield members, part, padded_states(states, len(members), length, shape, self.choices, "float32")
             if progress:
-                progress(begin + len(members))
+                progress(done := done + len(members))
 
     def _logits(self, states, mask):
         logits = self.model.reader.read(states, mask, training=False)

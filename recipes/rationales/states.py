@@ -13,7 +13,7 @@ from keras_headattn.data import pad_ids
 
 LENGTHS = (32, 64, 128, 256, 512)  # of windows, in a batch
 WINDOWS = 8  # in a batch
-TOGETHER = 32  # sequences
+TOGETHER = 32  # windows whose states are in memory
 
 
 class WordStates:
@@ -42,6 +42,15 @@ class WordStates:
             states.append(np.stack([own[window][offset] for window, offset in rows]))
             begin += len(sequence.windows)
         return states
+
+
+def portions_of(groups):
+    """Yields the places of a few groups of sequences, the longest first, that have few windows together."""
+    order = sorted(range(len(groups)), key=lambda place: -max(map(len, groups[place])))
+    while order:
+        count = max(1, TOGETHER // sum(len(each.windows) for each in groups[order[0]]))
+        yield order[:count]
+        order = order[count:]
 
 
 def batches_of(windows, pad_id):
@@ -86,15 +95,15 @@ class KeptStates:
         missing = [each for each in sequences if not self._path(each).exists()]
         if not missing:
             return
-        missing.sort(key=len)
         states, report = self.make_states(), progress(len(missing)) if progress else lambda done: None
-        for begin in range(0, len(missing), TOGETHER):
-            part = missing[begin : begin + TOGETHER]
+        done = 0
+        for places in portions_of([[each] for each in missing]):
+            part = [missing[place] for place in places]
             for sequence, rows in zip(part, states(part), strict=True):
                 file = io.BytesIO()
                 np.save(file, rows.astype("float16"))
                 write_atomically(self._path(sequence), file.getvalue())
-            report(begin + len(part))
+            report(done := done + len(part))
 
     def __getitem__(self, sequence):
         """Loads float16 `(n, L, D)`."""
