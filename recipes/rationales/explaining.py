@@ -8,6 +8,7 @@ import numpy as np
 from keras_headattn.analysis import write_word_scores
 from recipes.engine.command import portions
 from recipes.engine.finished import explained
+from recipes.rationales.data import choices_of
 from recipes.rationales.eraser import Annotation, EraserCorpus
 from recipes.rationales.scoring import Scored
 from recipes.rationales.words import report_cut
@@ -44,8 +45,11 @@ def explain(task, options):
             found = {"words": words, "query": query, "classification": chosen, "probabilities": answer, "scores": own}
             answers[annotations[place].annotation_id] = json.dumps(found, ensure_ascii=False)
             name = f"Document {len(pages) + 1}" + (f": {query}" if query else "")
-            shown = {chosen: f"{row.max():.3f}"}
-            pages.append({"name": name, "words": words, "scores": {chosen: own}, "answers": shown})
+            title = chosen
+            if predictor.choices > 1:
+                title += f", {' '.join(choices_of(scored.queries[place])[row.argmax()])}"
+            shown = {title: f"{row.max():.3f}"}
+            pages.append({"name": name, "words": words, "scores": {title: own}, "answers": shown})
         for number in range(len(lines)):
             print(answers.get(str(number), ""), flush=True)  # an empty line for an empty one
     write_word_scores(explained(task.run.folder, options.file, ".html"), pages)

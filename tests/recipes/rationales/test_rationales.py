@@ -273,6 +273,8 @@ def test_questions_with_choices(questions, command, tmp_path):
     assert "test: accuracy" in command("evaluate", questions / "run")
     (tmp_path / "text.txt").write_text("the plot is truly great .\ttruly great [sep] dull\n")
     assert set(json.loads(command("explain", questions / "run", tmp_path / "text.txt"))["probabilities"]) == {*"AB"}
+    page = (questions / "run" / "explained" / "text.html").read_text()
+    assert "<h3>A, truly great: " in page or "<h3>B, dull: " in page
     (tmp_path / "text.txt").write_text("the plot is truly great .\tdull\n")
     message = command("explain", questions / "run", tmp_path / "text.txt")
     assert "The query must have 2 choices with [sep] between them. Received: 'dull'" in message
