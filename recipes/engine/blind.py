@@ -38,6 +38,8 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
             f"--examples must be at least 1, and --criteria other than {', '.join(COLUMNS)}. "
             f"Received: examples={count}, criteria={' '.join(criteria)}"
         )
+    if pathlib.Path(output).exists():
+        raise ValueError(f"A sheet that may be filled in is not replaced. Give another --output. Received: {output}")
     runs = [next(iter(folders_of_seeds(folder)), pathlib.Path(folder)) for folder in folders]
     tests = [{path.parent.name for path in run.glob("results/*/hypotheses.txt")} for run in runs]
     common = sorted(set.intersection(*tests))

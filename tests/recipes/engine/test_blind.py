@@ -38,6 +38,9 @@ def test_a_sheet_is_filled_and_tallied(runs, tmp_path, capsys, delimiter):
     main(arguments)
     assert "the same for 3 of 40 inputs" in capsys.readouterr().out
     first = sheet.read_bytes()
+    with pytest.raises(SystemExit, match="is not replaced. Give another --output"):
+        main(arguments)
+    sheet.unlink()
     main(arguments)
     assert sheet.read_bytes() == first
 
@@ -67,4 +70,4 @@ def test_mistakes(runs, tmp_path):
         main(["tally", str(sheet)])
     (tmp_path / "svgd" / "results" / "test" / "sources.txt").write_text("another\n")
     with pytest.raises(SystemExit, match="must have the same test set"):
-        main(["sheet", *runs, "--output", str(sheet)])
+        main(["sheet", *runs, "--output", str(tmp_path / "other.csv")])
