@@ -306,7 +306,8 @@ def test_converted_data(command, tmp_path):
     printed = command("convert", "cos_e", SHARED / "cos_e" / "v1.0", tmp_path / "cos_e")
     corpus = read_eraser(tmp_path / "cos_e", "train")
     marked = [each for each in corpus.annotations if each.evidences]
-    rows = [json.loads(line) for line in open(SHARED / "cos_e" / "v1.0" / "train_rand_split.jsonl", encoding="utf-8")]
+    questions = (SHARED / "cos_e" / "v1.0" / "train_rand_split.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in questions.splitlines()]
     answers = {
         row["id"]: choice["text"]
         for row in rows
