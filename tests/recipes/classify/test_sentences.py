@@ -3,58 +3,24 @@
 import argparse
 import dataclasses
 import json
-import pathlib
-import signal
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from headattn_io.files import write_atomically
 from keras_headattn.data import LabelledText
 from keras_headattn.regularizers import Frobenius
 from recipes.classify import modelling
-from recipes.classify.__main__ import RECIPE, main
-from recipes.classify.naive_bayes import NaiveBayesRegression
+from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.text import embedding_width, load_embeddings, make_tokenizer
-from recipes.engine import seeds, subruns
-from recipes.engine.config import override, save_config
-from recipes.engine.run import Run
+from recipes.engine.config import override
 from recipes.engine.texts.data import load_corpora, load_tests, read_tests
 from recipes.engine.texts.evaluation import evaluate
 from recipes.engine.texts.targets import Classes, Labels, Numbers
+from tests.recipes.classify.small import config_of
 from tests.recipes.commands import train_here
-
-NUMBER_WORDS = RECIPE.named_config("number_words")
-TINY = dict(
-    model_arguments=dict(embedding_dim=4, hidden_dim=3, mlp_dim=5, factor_dim=3),
-    pooling_heads=2,
-    pooling_dim=3,
-    num_buckets=2,
-    epochs=2,
-)
-
-
-@pytest.fixture
-def table(tmp_path):
-    """A data set of three labels, told by one word each."""
-    rng = np.random.default_rng(0)
-    words = "red blue green one two three four".split()
-    rows = ["review,second,stars"]
-    for label in rng.integers(0, 3, size=60):
-        texts = (" ".join(rng.choice(words[3:], size=rng.integers(1, 6))) for _ in range(2))
-        rows.append(f"{words[label]} {','.join(texts)},{label}")
-    path = tmp_path / "data.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return path
-
-
-def config_of(table, **options):
-    columns = dict(text_column="review", label_column="stars")
-    files = dict(train=(str(table),), run=str(table.parent / "run"), export=None, max_length=8, batch_size=8)
-    return override(ClassifyConfig(), TINY | columns | files | options)
 
 
 def test_examples_without_text(table, capsys):
@@ -190,39 +156,6 @@ def test_training_on_numbers_and_labels(table, tmp_path, monkeypatch, predict, o
     header, *rows = (tmp_path / "run" / "results" / "test" / "predictions.tsv").read_text().splitlines()
     assert header.split("\t")[:2] == (["number", "predicted"] if predict == "number" else ["label", "predicted"])
     assert len(rows) == 6 and not (tmp_path / "run" / "results" / "test" / "confusion.png").exists()
-
-
-@pytest.mark.parametrize("encoder, predict", [("cnn", "number"), ("naive_bayes", "class")])
-def test_baselines_without_heads(table, tmp_path, monkeypatch, capsys, encoder, predict):
-    """They train, score and export as the others do, and padding changes nothing; a word's gradient is its share."""
-    export, file = str(tmp_path / "exported"), tmp_path / "texts.txt"
-    config = config_of(table, encoder=encoder, predict=predict, epochs=1, export=export, samples=1, num_buckets=1)
-    train_here(RECIPE, config, monkeypatch)
-    scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
-    assert scores["dist"] is None
-    assert list(tf.saved_model.load(f"{export}/1").signatures) == ["serving_default"]
-    model = Run(config.run, RECIPE).load_model()
-    ids = np.array([[2, 3, 2, 4]], "int32")
-    np.testing.assert_allclose(model(np.pad(ids, ((0, 0), (0, 3)))), model(ids), rtol=1e-5, atol=1e-6)
-    file.write_text("red one\n")
-    main(["explain", config.run, "--file", str(file), "--methods", "gradient", "--quiet"])
-    line = (tmp_path / "run" / "explained" / "texts.jsonl").read_text()
-    assert any(next(iter(json.loads(line)["scores"].values()))["gradient"])
-
-
-def test_log_count_ratios():
-    """Of unigrams and bigrams in three texts, by hand, and the sum over the different ones of a text."""
-    model = NaiveBayesRegression(vocabulary_size=5, num_classes=2)
-    model.build()
-    model.learn_ratios([np.array([2, 3, 2]), np.array([2]), np.array([4])], np.array([0, 0, 1]))
-    ratios = keras.ops.convert_to_numpy(model.ratios)
-    # 2, 3, 4, and two bigrams: 3, 2, 1, 2, 2 texts of the first class and 1, 1, 2, 1, 1 of the second, each plus 1.
-    np.testing.assert_allclose(ratios[2:5, 0], np.log([3 / 10 * 6, 2 / 10 * 6, 1 / 10 * 6 / 2]), rtol=1e-6)
-    np.testing.assert_allclose(ratios[:, 1], -ratios[:, 0], rtol=1e-6)
-    assert np.count_nonzero(ratios[:, 0]) == 5
-    model.kernel.assign(keras.ops.ones_like(model.kernel))
-    expected = ratios[2:4, 0].sum() + 2 * np.log(2 / 10 * 6)
-    np.testing.assert_allclose(model(np.array([[2, 3, 2]]))[0, 0], expected, rtol=1e-6)
 
 
 def test_word_vectors(table, tmp_path, capsys):
@@ -367,88 +300,3 @@ def test_measures_of_known_probabilities(table, tmp_path, figures, capsys):
     numbers = [text.get_text() for text in figures[0].axes[0].texts]
     assert numbers == [number for row in rows[1:] for number in row.split()[1:]]
     assert json.loads((tmp_path / "data" / "scores.json").read_text())["dist"] is None
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """Puts a run in place of the recipe that leaves what the recipe would; gives the list of seeds started."""
-    handler = signal.getsignal(signal.SIGTERM)
-    seeds_started = []
-
-    def run(recipe, settings, log, watch, *options):
-        config = json.loads(pathlib.Path(settings).read_text())
-        assert recipe == "classify" and config["export"] is None
-        seeds_started.extend([config["seed"], *options])
-        if config["seed"] == 13 and seeds_started.count(13) == 1:
-            log.write(b"error: bad luck\n")
-            return 1
-        scores = {"accuracy": config["seed"] / 10, "dist": None, "examples": 6}
-        path = pathlib.Path(config["run"]) / "results" / "test" / "scores.json"
-        write_atomically(path, json.dumps(scores).encode())
-        watch()
-        return 0
-
-    monkeypatch.setattr(subruns, "run", run)
-    yield seeds_started
-    signal.signal(signal.SIGTERM, handler)
-
-
-def test_seeds_make_a_table(started, tmp_path, capsys):
-    arguments = ["--embedded", "--run", str(tmp_path), "--seeds"]
-    main([*arguments, "2", "4"])
-    text = (tmp_path / "seeds.md").read_text()
-    assert "| accuracy | 0.3000 ± 0.1414 | 0.2000 | 0.4000 |" in text and "| dist | – | – | – |" in text
-    assert text in capsys.readouterr().out and "examples" not in text
-    main([*arguments, "2", "4", "9"])
-    assert started == [2, 4, 9]  # those that had finished were not run again
-    found = json.loads((tmp_path / "seeds.json").read_text())["test"]["accuracy"]
-    assert found["mean"] == pytest.approx(0.5) and found["deviation"] == pytest.approx(0.36055, rel=1e-4)
-    assert found["values"] == {"2": 0.2, "4": 0.4, "9": 0.9}
-
-
-def test_a_seed_that_failed_is_tried_again(started, tmp_path):
-    arguments = ["--embedded", "--run", str(tmp_path), "--seeds", "13", "2"]
-    with pytest.raises(SystemExit, match="1 of 2 runs failed:\nseed 13: bad luck"):
-        main(arguments)
-    assert "Seeds: 2." in (tmp_path / "seeds.md").read_text()
-    main(arguments)
-    assert started == [13, 2, 13] and "Seeds: 13, 2." in (tmp_path / "seeds.md").read_text()
-
-
-def test_seeds_of_other_settings_are_refused(started, tmp_path):
-    config = seeds.plan(override(NUMBER_WORDS, {"run": str(tmp_path)}), [2])[0]
-    Run(config.run, RECIPE).start(config)
-    (pathlib.Path(config.run) / "results").mkdir()
-    with pytest.raises(SystemExit, match="batch_size"):
-        main(["--embedded", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
-    assert started == []
-
-
-def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
-    """With any settings, but a folder that is named is kept."""
-    monkeypatch.chdir(tmp_path)
-    arguments = ["--quick", "--text-column", "review", "--label-column", "stars", "--seeds", "2", "--train", str(table)]
-    main(arguments)
-    folder = pathlib.Path("runs/quick_classify/seed=2")
-    Run(folder, RECIPE).save_config(RECIPE.named_config(str(folder / "settings.json")))
-    with pytest.raises(SystemExit, match="other settings: batch_size"):
-        main([*arguments, "--batch-size", "8", "--run", "runs/quick_classify"])
-    assert started == [2, "--afresh"]
-    main([*arguments, "--batch-size", "8"])
-    assert started == [2, "--afresh"] * 2
-
-
-def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys):
-    (tmp_path / "run" / "results" / "old").mkdir(parents=True)
-    Run(tmp_path / "run", RECIPE).save_config(config_of(table))
-    good = table.read_text()
-    table.write_text("review,second,stars\n" + "red,blue,1\n" * 60)
-    config = config_of(table, epochs=1, seed=3)
-    save_config(config, tmp_path / "settings.json", "classify")
-    with pytest.raises(SystemExit, match="two labels or more"):
-        main(["--config", str(tmp_path / "settings.json"), "--afresh"])
-    assert (tmp_path / "run" / "results" / "old").exists()
-    table.write_text(good)
-    main(["--config", str(tmp_path / "settings.json"), "--afresh"])
-    assert [path.name for path in (tmp_path / "run" / "results").iterdir()] == ["test"]
-    assert Run(tmp_path / "run", RECIPE).config() == config
