@@ -16,7 +16,9 @@ from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
 from keras_headattn.layers._interacting_head_attention import InteractingHeadAttention
 from keras_headattn.layers._intermediates import capture_intermediates
 from keras_headattn.layers._luong_attention import LuongAttention
+from keras_headattn.layers._mixture_of_heads_attention import MixtureOfHeadsAttention
 from keras_headattn.layers._multi_head_attention import MultiHeadAttention
+from keras_headattn.layers._re_attention import ReAttention
 from keras_headattn.layers._real_former_attention import RealFormerAttention
 from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
 from keras_headattn.layers._synthesizer_attention import SynthesizerAttention
@@ -35,6 +37,8 @@ ATTENTIONS = {
     "disentangled_mask": DisentangledMaskAttention,
     "dynamically_composable": DynamicallyComposableAttention,
     "differential": DifferentialAttention,
+    "mixture_of_heads": MixtureOfHeadsAttention,
+    "re_attention": ReAttention,
     "luong": LuongAttention,
     "graph": GraphAttention,
 }
@@ -57,7 +61,9 @@ __all__ = [
     "GroupedQueryAttention",
     "InteractingHeadAttention",
     "LuongAttention",
+    "MixtureOfHeadsAttention",
     "MultiHeadAttention",
+    "ReAttention",
     "RealFormerAttention",
     "SelfAttentivePooling",
     "State",

@@ -145,7 +145,8 @@ class Attention(SavedNames):
         kernel_initializer, bias_initializer: of the four projections.
         kernel_regularizer, bias_regularizer, activity_regularizer: of the four projections.
         kernel_constraint, bias_constraint: of the four projections.
-        use_gate: multiplies the head outputs by a sigmoid of a projection of the query.
+        use_gate: True to multiply each number of the head outputs by a sigmoid of a projection of the query; `"head"`
+            for one such factor a head (Qiu et al. 2025, "Gated attention for large language models").
         seed: seed of the dropout.
         relative_positions: layer of `keras_headattn.positions` to copy, which rotates queries and keys or adds to the
             logits.
@@ -235,7 +236,7 @@ class Attention(SavedNames):
         activity_regularizer: Regularizer | None = None,
         kernel_constraint: Constraint | None = None,
         bias_constraint: Constraint | None = None,
-        use_gate: bool = False,
+        use_gate: bool | str = False,
         seed: int | None = None,
         relative_positions: Positions | None = None,
         head_regularizer: Regularizer | None = None,
@@ -256,7 +257,9 @@ class Attention(SavedNames):
         self.sliding_window = None if sliding_window is None else check_positive("sliding_window", sliding_window)
         self.dropout = check_probability("dropout", dropout)
         self.use_bias = check_boolean("use_bias", use_bias)
-        self.use_gate = check_boolean("use_gate", use_gate)
+        if not isinstance(use_gate, bool) and use_gate != "head":
+            raise ValueError(f"`use_gate` must be True, False or 'head'. Received: use_gate={use_gate!r}")
+        self.use_gate = use_gate
         self._output_shape = as_shape(output_shape)
         self.attention_axes = as_axes(attention_axes)
         if flash_attention and dropout:
@@ -301,7 +304,7 @@ class Attention(SavedNames):
         return {
             "query": (self.num_heads, self.key_dim),
             "key": (self.num_heads, self.key_dim),
-            "gate": (self.merged_heads, self.value_dim),
+            "gate": (self.merged_heads, 1 if self.use_gate == "head" else self.value_dim),
             "value": (self.num_heads, self.value_dim),
         }
 
@@ -758,7 +761,7 @@ class Attention(SavedNames):
             **self._projection_arguments(),
         )
         dense.build((None, width))
-        if name != "gate":
+        if name != "gate" or self.use_gate == "head":
             self._mark_heads(name, dense, 1)
         return dense
 

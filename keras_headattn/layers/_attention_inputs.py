@@ -164,6 +164,14 @@ class CallMask:
         return combine_masks(*self.tensors, *(rule(queries, keys)[:, None] for rule, queries, keys in self.rules))
 
 
+def real_queries(mask, query):
+    """Returns a boolean `(B, n)`: True = a query `(B, h, n, d)` that may attend to something."""
+    batch, _, length, _ = ops.shape(query)
+    if mask is None:
+        return ops.ones((batch, length), "bool")
+    return ops.broadcast_to(ops.any(mask, axis=(1, 3)), (batch, length))
+
+
 def _same_segment(queries, keys):
     return ops.equal(queries[:, :, None], keys[:, None])
 

@@ -7,6 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
 from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention_inputs import real_queries
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
@@ -186,7 +187,7 @@ class DisentangledMaskAttention(Attention):
         record(self, posteriors=posteriors, key_posteriors=keys)
         gamma = ops.broadcast_to(self.gamma(), (1, 1, ops.shape(query)[2], 1))
         if trains:
-            self._add_losses(inputs, densities, posteriors, query, _tokens(state.masks.combined(), query))
+            self._add_losses(inputs, densities, posteriors, query, real_queries(state.masks.combined(), query))
             self.steps.assign_add(1)
         rows = {"posteriors": posteriors, "gamma": gamma}
         return entry | {"posteriors": keys}, dataclasses.replace(state, rows=rows)
@@ -268,14 +269,6 @@ def _by_mixture(of_heads, of_queries, shares):
     """Averages `(B, h, n, c)` over tokens with shares `(B, n)`: `(h + 1, c)`, queries last."""
     measured = ops.concatenate([of_heads, ops.mean(of_queries, axis=1, keepdims=True)], axis=1)
     return ops.sum(measured * shares[:, None, :, None], axis=(0, 2))
-
-
-def _tokens(mask, query):
-    """Returns a boolean `(B, n)`: True = a token that may attend to something."""
-    batch, _, length, _ = ops.shape(query)
-    if mask is None:
-        return ops.ones((batch, length), "bool")
-    return ops.broadcast_to(ops.any(mask, axis=(1, 3)), (batch, length))
 
 
 def _mean(x, mask):

@@ -117,6 +117,9 @@ CASES = [
         key_bias_cancels=False,
     ),
     Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
+    Case("mixture_of_heads", layers.MixtureOfHeadsAttention, {**SIZES, "num_heads": 4}, (4,), 4),
+    Case("re_attention", layers.ReAttention, SIZES, alike_in_training=False, rows_sum_to_one=False),
+    Case("gated_by_head", layers.MultiHeadAttention, {**SIZES, "use_gate": "head"}),
     Case("talking_chunks", layers.TalkingHeadsAttention, {**SIZES, "query_chunk_size": 2}, rows_sum_to_one=False),
     Case("relative_chunks", layers.MultiHeadAttention, {**RELATIVE, "query_chunk_size": 2}, by_content=False),
     Case("real_former", layers.RealFormerAttention, SIZES),
@@ -129,7 +132,7 @@ def each(cases):
 
 
 # Without the cases whose stages are those of another case.
-ALIKE = ("gated", "luong_general", "luong_concat", "talking_2_3_4", "multi_query")
+ALIKE = ("gated", "gated_by_head", "luong_general", "luong_concat", "talking_2_3_4", "multi_query")
 KINDS = [case for case in CASES if case.name not in ALIKE]
 CAUSAL = [case for case in KINDS if case.causal]
 # The base as it is, and a layer for each stage that one replaces: `score`, `evolve`, `weigh`, `mix`, `attend`.

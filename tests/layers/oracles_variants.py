@@ -1,4 +1,4 @@
-"""Slow float64 transcriptions of grouped, dynamically composed and differential attention, and of the options of all.
+"""Slow float64 transcriptions of grouped, composed, differential, mixed and re-attention, and of the options of all.
 
 One cell at a time, and of one sentence: queries (n, h, d), keys (m, g, d), values (m, g, e), masks (h, n, m), maps
 (h, n, m). Below them is what the tests of these layers share: weights by name, gradients, decoding.
@@ -161,6 +161,84 @@ def differential(depth=None):
     return equation
 
 
+def ranked(logits, count):
+    """The softmax of logits, and 1 for its `count` largest, of equal ones the first."""
+    chances = softmax(logits, np.ones(len(logits), bool))
+    kept = np.zeros(len(logits))
+    kept[sorted(range(len(logits)), key=lambda i: (-chances[i], i))[:count]] = 1
+    return chances, kept
+
+
+def head_gates(weights, x, heads, shared_heads, active_heads):
+    """Of one row of the query's input: the gate of each head, shared heads first."""
+    shared, routed = (
+        ranked(x @ weights[f"{kind}_kernel"] if f"{kind}_kernel" in weights else np.zeros(number), active_heads)
+        for kind, number in (("shared", shared_heads), ("routed", heads - shared_heads))
+    )
+    gates = np.zeros(heads)
+    gates[:shared_heads] = shared_heads * shared[0]
+    for i in range(heads - shared_heads):
+        gates[shared_heads + i] = active_heads * routed[0][i] * routed[1][i] / (routed[0] @ routed[1])
+    if "kind_kernel" in weights:
+        (a, b), _ = ranked(x @ weights["kind_kernel"], 0)
+        gates *= [2 * a] * shared_heads + [2 * b] * (heads - shared_heads)
+    return gates
+
+
+def mixture_of_heads(shared_heads, active_heads):
+    def equation(weights, query, key, value, mask, cap=None, bias=0.0):
+        maps, heads = grouped_query(weights, query, key, value, mask, cap, bias)
+        for r, x in enumerate(weights["inputs.query"]):
+            heads[r] *= head_gates(weights, x, heads.shape[1], shared_heads, active_heads)[:, None]
+        return maps, heads
+
+    return equation
+
+
+def balance(weights, x, real, active_heads):
+    """The loss before its weight, and the load of each routed head, over the real tokens of x (B, n, D)."""
+    found = [ranked(x[b, r] @ weights["routed_kernel"], active_heads) for b, r in zip(*np.nonzero(real), strict=True)]
+    chances, load = (np.mean(rows, axis=0) for rows in zip(*found, strict=True))
+    return len(load) * sum(chances * load), load
+
+
+def remix(weights, maps):
+    """The 1 x 1 convolution of the heads, with a bias."""
+    mixed = np.zeros(maps.shape)
+    for g, h in np.ndindex(len(maps), len(maps)):
+        mixed[g] += weights["mixing_kernel"][h, g] * maps[h]
+    return mixed + weights["mixing_bias"][:, None, None]
+
+
+def re_attention(transform_scale=False):
+    def equation(weights, query, key, value, mask, cap=None, bias=0.0):
+        maps = remix(weights, softmaxes(weights, grouped_logits(weights, query, key, cap, bias), mask))
+        for g in range(len(maps)):
+            deviation = math.sqrt(weights["moving_variance"][g] + 1e-5)
+            normal = (maps[g] - weights["moving_mean"][g]) / deviation
+            maps[g] = np.where(mask[g], normal * weights["norm_scale"][g] + weights["norm_offset"][g], 0.0)
+        maps = maps * (query.shape[-1] ** -0.5 if transform_scale else 1.0)
+        return maps, mix(maps, value)
+
+    return equation
+
+
+def with_batch_statistics(weights, query, value, key, mask):
+    """The weights with a batch's statistics as the moving ones, and those remembered after it; mask (B, h, n, m)."""
+    entries = [[] for _ in range(mask.shape[1])]
+    for b in range(len(query)):
+        q, k = oracles.project(weights, "query", query[b]), oracles.project(weights, "key", key[b])
+        mixed = remix(weights, softmaxes(weights, grouped_logits(weights, q, k, None, 0.0), mask[b]))
+        for g, found in enumerate(entries):
+            found.extend(mixed[g][mask[b, g]])
+    mean, variance, unbiased = (
+        np.array([measure(found) for found in entries])
+        for measure in (np.mean, np.var, functools.partial(np.var, ddof=1))
+    )
+    after = [0.9 * weights["moving_mean"] + 0.1 * mean, 0.9 * weights["moving_variance"] + 0.1 * unbiased]
+    return weights | {"moving_mean": mean, "moving_variance": variance}, after
+
+
 def attention(equation, weights, query, value, key=None, mask=None, cap=None, bias=0.0):
     """Output and scores of a whole layer; `mask` (B, 1 or h, n, m), `bias` anything that broadcasts to (B, h, n, m)."""
     key = value if key is None else key
@@ -200,6 +278,20 @@ def layer_with(layer, weights, query, value, key=None):
     for name, value in weights.items():
         variables[name].assign(value)
     return layer
+
+
+def fused_projections(data, prefix, heads, width):
+    """Of a PyTorch checkpoint whose queries, keys and values are one product."""
+    kernel, bias = (data[f"{prefix}qkv.{kind}"].astype("float64") for kind in ("weight", "bias"))
+    kernel, bias = kernel.T.reshape(-1, 3, heads, width), bias.reshape(3, heads, width)
+    weights = {}
+    for i, name in enumerate(("query", "key", "value")):
+        weights |= {f"{name}.kernel": kernel[:, i], f"{name}.bias": bias[i]}
+    output = data[f"{prefix}proj.weight"].astype("float64").T.reshape(heads, width, -1)
+    return weights | {
+        "attention_output.kernel": output,
+        "attention_output.bias": data[f"{prefix}proj.bias"].astype("float64"),
+    }
 
 
 def set_weights(layer, **values):

@@ -54,7 +54,7 @@ UNUSUAL = {
 
 
 FUSED = ("multi_head", "gated", "interacting_sum", "interacting_pairwise", "relative", "rotary", "grouped_query")
-FUSED += ("multi_query", "graph", "relative_chunks")
+FUSED += ("multi_query", "graph", "relative_chunks", "mixture_of_heads", "gated_by_head")
 
 
 @each_layer

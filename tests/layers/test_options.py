@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn import layers
-from keras_headattn.positions import RelativePositions
+from keras_headattn.positions import RelativePositions, RotaryPositions
 from tests.layers import oracles, oracles_variants
 from tests.layers.harness import (
     BATCH,
@@ -406,6 +406,84 @@ def test_what_mixes_heads_mixes_the_bias_too(kind):
         of_one = weights | {"inputs.query": x[b], "inputs.key": x[b]}
         plain = oracles_variants.softmaxes({}, mixed(of_one, bias[b], 0), np.ones(bias.shape[1:], bool))
         check_close(scores[b], mixed(of_one, plain, 1), DOUBLE)
+
+
+# --------------------------------------------------------------------------------------------------- a gate for each head
+
+
+@each([case for case in KINDS if case.name not in ("luong_dot", "gated_by_head")])
+def test_one_gate_a_head(case):
+    """That of each number, with kernels repeated; with a large bias there is none."""
+    x = self_input(dtype="float64")
+    layer = build(case.make(use_gate="head", dtype="float64"), x)
+    wide = build(case.make(use_gate=True, dtype="float64"), x)
+    weights = oracles.named_weights(layer)
+    assert weights["gate.kernel"].shape == (x.shape[-1], layer.merged_heads, 1)
+    repeated = {name: np.repeat(weights[f"gate.{name}"], layer.value_dim, axis=-1) for name in ("kernel", "bias")}
+    oracles_variants.set_weights(wide, **(weights | {f"gate.{name}": value for name, value in repeated.items()}))
+    check_close(layer(x, x), wide(x, x), DOUBLE)
+    oracles_variants.set_weights(layer, **{"gate.bias": 50.0})
+    plain = build(case.make(dtype="float64"), x)
+    copy_weights(layer, plain)
+    check_close(layer(x, x), plain(x, x), DOUBLE)
+
+
+def test_one_gate_a_head_in_the_public_code(golden):
+    """Of grouped queries with rotary positions; its query kernel has, by group, queries and then gates."""
+    data = golden("variants_reattention_gate.npz")
+    x = data["gate.x"].astype("float64")
+    for kind, use_gate, width in (("headwise", "head", 1), ("elementwise", True, 4)):
+        prefix = f"gate.{kind}.w."
+        weights = {name.removeprefix(prefix): data[name].astype("float64") for name in data if name.startswith(prefix)}
+        layer = layers.GroupedQueryAttention(
+            6,
+            4,
+            num_key_value_heads=3,
+            use_gate=use_gate,
+            qk_norm=True,
+            relative_positions=RotaryPositions(),
+            dtype="float64",
+        )
+        layer.build(x.shape, x.shape)
+        for ours, theirs in (("kernel", "weight"), ("bias", "bias")):
+            queries, gates = np.split(weights[f"q_proj.{theirs}"].reshape(3, 2 * (4 + width), -1), [8], axis=1)
+            parts = {"query": queries.reshape(6, 4, -1), "gate": gates.reshape(6, width, -1)}
+            parts |= {side: weights[f"{side[0]}_proj.{theirs}"].reshape(3, 4, -1) for side in ("key", "value")}
+            for side, part in parts.items():
+                value = part.transpose(2, 0, 1) if ours == "kernel" else part[..., 0]
+                oracles_variants.set_weights(layer, **{f"{side}.{ours}": value})
+        output = weights["o_proj.weight"].T.reshape(6, 4, 10)
+        norms = {f"{side}_norm_scale": weights[f"{side[0]}_norm.weight"] for side in ("query", "key")}
+        oracles_variants.set_weights(
+            layer, **norms, **{"attention_output.kernel": output, "attention_output.bias": weights["o_proj.bias"]}
+        )
+        found, scores = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+        check_close(found, data[f"gate.{kind}.out_f64"], DOUBLE)
+        check_close(scores, data[f"gate.{kind}.maps_f64"], DOUBLE)
+
+
+@each_equation
+def test_steps_of_decoding_with_one_gate_a_head(name):
+    x = self_input(dtype="float64", length=6)
+    layer = build(make(name, use_gate="head"), x)
+    oracles_variants.check_decoding(layer, x)
+    kernels, cache = layer.decoding_kernels(), layer.init_cache(BATCH, 6)
+    output, _ = layer(x, x, cache=cache, index=0, use_causal_mask=True, kernels=kernels)
+    check_close(output, layer(x, x, use_causal_mask=True), DOUBLE)
+
+
+def test_heads_of_gates_for_repulsive():
+    """Those of one number a head are marked, on the axis of the heads; others are not, as before."""
+    x = self_input()
+    found = oracles_variants.heads_found(build(make(use_gate="head"), x))
+    plain = {"query": (1, HEADS), "key": (1, HEADS), "value": (1, HEADS), "attention_output": (0, HEADS)}
+    assert found == plain | {"gate": (1, HEADS)}
+    assert oracles_variants.heads_found(build(make(use_gate=True), x)) == plain
+
+
+def test_a_wrong_gate():
+    with pytest.raises(ValueError, match="`use_gate` must be True, False or 'head'. Received: use_gate='heads'"):
+        make(use_gate="heads")
 
 
 # ------------------------------------------------------------------------------------------------------------- segments

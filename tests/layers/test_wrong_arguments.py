@@ -12,13 +12,28 @@ SIZES = ("num_heads", "key_dim", "value_dim", "sliding_window", "num_clusters", 
 SIZES += ("intermediate_dim", "hidden_dim", "filters", "strides", "max_distance", "height", "width")
 BOOLEANS = ("use_bias", "use_gate", "use_sinks", "qk_norm", "flash_attention", "convolve_first", "static")
 BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out", "detach_neighbours")
-BOOLEANS += ("downsample", "gated", "normalize_first", "interleaved", "truncate", "bidirectional", "endpoint")
+BOOLEANS += (
+    "downsample",
+    "gated",
+    "transform_scale",
+    "normalize_first",
+    "interleaved",
+    "truncate",
+    "bidirectional",
+    "endpoint",
+)
 KINDS = {
     SIZES: (0, -1, 10**30, 2.0, True, "2", object()),
     BOOLEANS: ("False", 1, 0.5, object()),
-    ("rank", "depth"): (-1, 10**30, 2.0, True, "2", object()),
+    ("rank", "depth", "shared_heads", "active_heads"): (-1, 10**30, 2.0, True, "2", object()),
     ("seed",): ("1", 1.5, True, 10**30, object()),
-    ("dropout", "activation_dropout", "epsilon", "centre_gradient"): ("0.1", -1, float("nan"), True, object()),
+    ("dropout", "activation_dropout", "epsilon", "centre_gradient", "balance"): (
+        "0.1",
+        -1,
+        float("nan"),
+        True,
+        object(),
+    ),
 }
 
 

@@ -1,0 +1,120 @@
+from typing import Any
+
+from keras import backend, initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._identifiers import initializer
+from keras_headattn._types import Initializer, Shape, Tensor
+from keras_headattn._validation import check_boolean
+from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._query_chunks import as_chunk_size
+from keras_headattn.ops import exchange_heads
+
+EPSILON = 1e-5
+MOMENTUM = 0.9  # of the moving statistics
+
+
+@register_keras_serializable(package="keras_headattn")
+class ReAttention(Attention):
+    """Attention that mixes the weights of its heads, and normalises them over the batch (re-attention).
+
+    With A the weights `(h,)` at one query and key, after softmax and dropout,
+
+        A' = f * batch_normalization(A W + b),    f = key_dim ** -0.5 if `transform_scale`, else 1
+
+    Each head has statistics of its own: in training those of the batch, otherwise and with a cache moving averages.
+    Only entries that the mask allows count, and the others are 0 again afterwards. Weights may be negative.
+
+    Source: Zhou et al. 2021, "DeepViT: Towards deeper vision transformer".
+
+    Args:
+        transform_scale: True to multiply the normalised weights by `key_dim ** -0.5`.
+        mixing_initializer: of the matrix W. Defaults to `kernel_initializer`.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Scores are returned after
+            the normalisation, and so after dropout. The statistics need all queries: `query_chunk_size` is refused.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> tuple(ReAttention(num_heads=4, key_dim=4)(x, x).shape)
+    (2, 5, 16)
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        transform_scale: bool = False,
+        mixing_initializer: Initializer | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
+        as_chunk_size(self.query_chunk_size, self, is_possible=False)
+        self.transform_scale = check_boolean("transform_scale", transform_scale)
+        self.mixing_initializer = initializer("mixing_initializer", mixing_initializer)
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        shape = (self.num_heads,)
+        self.mixing_kernel = self.add_kernel("mixing_kernel", 2 * shape, self.mixing_initializer)
+        bias = dict(regularizer=self.bias_regularizer, constraint=self.bias_constraint)
+        start = self.bias_initializer.clone()
+        self.mixing_bias = self.add_weight(name="mixing_bias", shape=shape, initializer=start, **bias)
+        self.norm_scale = self.add_weight(name="norm_scale", shape=shape, initializer="ones")
+        self.norm_offset = self.add_weight(name="norm_offset", shape=shape, initializer="zeros")
+        state = dict(shape=shape, trainable=False, autocast=False, aggregation="mean")
+        self.moving_mean = self.add_weight(name="moving_mean", initializer="zeros", **state)
+        self.moving_variance = self.add_weight(name="moving_variance", initializer="ones", **state)
+
+    def adds_losses(self, training: bool | None = None) -> bool:
+        return bool(training) or super().adds_losses(training)  # the statistics must leave out padded queries, too
+
+    def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        weights = super().drop(super().weigh(logits, entry, state), state)
+        weights = ops.cast(weights, backend.result_type(weights.dtype, "float32"))
+        bias, scale, offset = (_by_head(x, weights) for x in (self.mixing_bias, self.norm_scale, self.norm_offset))
+        mixed = exchange_heads(weights, ops.cast(self.mixing_kernel, weights.dtype)) + bias
+        mean, variance = self._statistics(mixed, state)
+        normal = (mixed - mean) * ops.rsqrt(variance + EPSILON) * scale + offset
+        factor = self.key_dim**-0.5 if self.transform_scale else 1.0
+        return ops.cast(factor * _allowed(normal, state.mask), logits.dtype)
+
+    def drop(self, weights: Tensor, state: State) -> Tensor:
+        return weights  # `weigh` did it
+
+    def _statistics(self, mixed, state):
+        """Returns mean and variance of each head, `(1, h, 1, 1)`: in training the batch's, which it remembers."""
+        averages = self.moving_mean, self.moving_variance
+        if not state.training or state.cache is not None or not self.trainable:
+            return (_by_head(average, mixed) for average in averages)
+        counts = _sums(ops.ones_like(mixed), state.mask)
+        mean = _sums(mixed, state.mask) / ops.maximum(counts, 1)
+        squares = _sums(ops.square(mixed - mean), state.mask)
+        share = (1 - MOMENTUM) * ops.cast(counts > 0, mixed.dtype)
+        for average, value in zip(averages, (mean, squares / ops.maximum(counts - 1, 1)), strict=True):
+            step = ops.reshape(share * (value - _by_head(average, value)), (-1,))
+            average.assign(average + ops.cast(step, average.dtype))
+        return mean, squares / ops.maximum(counts, 1)
+
+    def get_config(self) -> dict[str, Any]:
+        mixing = initializers.serialize(self.mixing_initializer)
+        return {**super().get_config(), "transform_scale": self.transform_scale, "mixing_initializer": mixing}
+
+
+def _by_head(vector, maps):
+    return ops.cast(vector, maps.dtype)[None, :, None, None]
+
+
+def _allowed(maps, mask):
+    """Returns maps `(B, h, n, m)` with 0 where the mask forbids."""
+    return maps if mask is None else ops.where(mask, maps, ops.zeros((), maps.dtype))
+
+
+def _sums(maps, mask):
+    return ops.sum(_allowed(maps, mask), axis=(0, 2, 3), keepdims=True)
