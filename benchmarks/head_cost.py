@@ -13,7 +13,8 @@ import functools
 from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
-VARIANTS = ("MultiHead", "GroupedQuery", "Differential", "Interacting", "TalkingHeads", "Interacting, pairwise")
+VARIANTS = ("MultiHead", "GroupedQuery", "Differential", "MixtureOfHeads", "Interacting", "TalkingHeads", "ReAttention")
+VARIANTS += ("Interacting, pairwise",)
 MAX_BYTES = 4e9
 
 
@@ -32,8 +33,10 @@ def layer(variant, heads):
         "MultiHead": layers.MultiHeadAttention,
         "GroupedQuery": functools.partial(layers.GroupedQueryAttention, num_key_value_heads=groups(heads)),
         "Differential": layers.DifferentialAttention,
+        "MixtureOfHeads": layers.MixtureOfHeadsAttention,
         "Interacting": layers.InteractingHeadAttention,
         "TalkingHeads": layers.TalkingHeadsAttention,
+        "ReAttention": layers.ReAttention,
         "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
     }[variant]
     if variant == "Differential":  # two maps a head: as many maps and as wide projections as the others
@@ -73,7 +76,9 @@ def operations(variant, heads, length):
         "Differential": products,
         # One query projection of one head's width, after the kernels are added up.
         "Interacting": products - projection + projection // heads + WIDTH * WIDTH,
+        "MixtureOfHeads": products + 2 * TOKENS * WIDTH * (heads + 2),
         "TalkingHeads": products + 2 * 2 * heads * heads * pairs,
+        "ReAttention": products + 2 * heads * heads * pairs,
         # Every pair of heads has logits and values, and the output projection reads them all.
         "Interacting, pairwise": (3 + heads) * projection + 2 * 2 * heads * pairs * WIDTH,
     }[variant]

@@ -29,6 +29,8 @@ from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
 ATTENTIONS = {
     "multi_head": MultiHeadAttention,
     "grouped_query": GroupedQueryAttention,
+    "mixture_of_heads": MixtureOfHeadsAttention,
+    "re_attention": ReAttention,
     "talking_heads": TalkingHeadsAttention,
     "interacting": InteractingHeadAttention,
     "evolving": EvolvingAttention,
@@ -37,8 +39,6 @@ ATTENTIONS = {
     "disentangled_mask": DisentangledMaskAttention,
     "dynamically_composable": DynamicallyComposableAttention,
     "differential": DifferentialAttention,
-    "mixture_of_heads": MixtureOfHeadsAttention,
-    "re_attention": ReAttention,
     "luong": LuongAttention,
     "graph": GraphAttention,
 }

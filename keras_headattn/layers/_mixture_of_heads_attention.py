@@ -23,8 +23,8 @@ class MixtureOfHeadsAttention(Attention):
         gates = 2 a S softmax(x W_s) of shared heads,    2 b k kept p / sum(kept p) of routed heads
 
     If all heads are of one kind, 2 a or 2 b is 1. Training adds the loss `balance * E * sum(mean(p) mean(kept))`, with
-    means over real tokens, which spreads tokens over heads. `head_load` `(E,)`, not trained, is a running average of
-    `mean(kept)`. All heads are computed: this saves no time. Further intermediates: `"gates"`, `(B, h, n)`.
+    means over real tokens, which spreads tokens over heads. `training.HeadNorms` draws `head_load` `(E,)`, a running
+    average of `mean(kept)`. All heads are computed: this saves no time. Further intermediates: `"gates"` `(B, h, n)`.
 
     Source: Jin et al. 2024, "MoH: Multi-head attention as mixture-of-head attention".
 
@@ -70,9 +70,9 @@ class MixtureOfHeadsAttention(Attention):
         previous_scores_shape: Shape | None = None,
     ) -> None:
         super().build(query_shape, value_shape, key_shape)
-        shared, routed = self.shared_heads, self.routed_heads
+        shared, routed, width = self.shared_heads, self.routed_heads, query_shape[-1] or 0
         for name, size in {"shared": shared, "routed": routed, "kind": 2 * bool(shared and routed)}.items():
-            kernel = self.add_kernel(f"{name}_kernel", (query_shape[-1], size)) if size > 1 else None
+            kernel = self.add_kernel(f"{name}_kernel", (width, size)) if size > 1 else None
             setattr(self, f"{name}_kernel", kernel)
         if routed:
             start = initializers.Constant(self.active_heads / routed)

@@ -47,6 +47,13 @@ LAYERS = {
         HEADS,
     ),
     "differential": ("DifferentialAttention", SIZES, oracles_variants.differential(), 2 * HEADS),
+    "mixture_of_heads": (
+        "MixtureOfHeadsAttention",
+        {**SIZES, "num_heads": 4},
+        oracles_variants.mixture_of_heads(1, 2),
+        4,
+    ),
+    "re_attention": ("ReAttention", SIZES, oracles_variants.re_attention(), HEADS),
 }
 each_equation = pytest.mark.parametrize("name", LAYERS)
 
@@ -408,10 +415,10 @@ def test_what_mixes_heads_mixes_the_bias_too(kind):
         check_close(scores[b], mixed(of_one, plain, 1), DOUBLE)
 
 
-# --------------------------------------------------------------------------------------------------- a gate for each head
+# ------------------------------------------------------------------------------------------------- a gate for each head
 
 
-@each([case for case in KINDS if case.name not in ("luong_dot", "gated_by_head")])
+@each(KINDS)
 def test_one_gate_a_head(case):
     """That of each number, with kernels repeated; with a large bias there is none."""
     x = self_input(dtype="float64")

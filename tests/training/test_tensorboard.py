@@ -10,7 +10,7 @@ import tensorflow as tf
 from matplotlib import colormaps
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from keras_headattn.layers import InteractingHeadAttention
+from keras_headattn.layers import InteractingHeadAttention, MixtureOfHeadsAttention
 from keras_headattn.training import (
     AttentionImages,
     EpochScore,
@@ -129,6 +129,15 @@ def test_head_norms_of_equal_paths():
         attention = keras.layers.MultiHeadAttention(2, 2, name="attention")
         hidden = keras.Model(part, attention(part, part), name=f"part_{_}")(hidden)
     assert len(head_norms(keras.Model(inputs, hidden))) == 8
+
+
+def test_the_load_of_heads_is_a_picture_of_every_epoch(tmp_path):
+    inputs = keras.Input((None, 8))
+    model = keras.Model(inputs, MixtureOfHeadsAttention(4, 2)(inputs, inputs))
+    model.compile("sgd", "mse")
+    x = np.random.default_rng(0).normal(size=(2, 3, 8))
+    model.fit(x, x, epochs=2, verbose=0, callbacks=[HeadNorms(tmp_path)])
+    assert steps(tmp_path, "head_load") == steps(tmp_path, "head_norms") == [1, 2]
 
 
 def test_head_norms_are_a_picture_of_every_epoch(tmp_path):

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure
+from keras_headattn._private import flatten_layers
+from keras_headattn.layers import MixtureOfHeadsAttention
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training._callbacks.writers import WritingCallback
 
@@ -19,7 +21,8 @@ class HeadNorms(WritingCallback):
     """Callback that draws the norms of heads' weights in TensorBoard as `head_norms`.
 
     The image has a row for each kernel with heads, of this library's or Keras's layers, and a column for each head: how
-    far the Frobenius norm of its weights is from the row's mean, in percent. Heads that fade away turn bluer.
+    far the Frobenius norm of its weights is from the row's mean, in percent. Heads that fade away turn bluer. For
+    `MixtureOfHeadsAttention` a second image, `head_load`, shows the shares of tokens that keep each routed head.
 
     Args:
         log_dir: folder of the event files.
@@ -35,15 +38,19 @@ class HeadNorms(WritingCallback):
         new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        norms = head_norms(self.model)
-        if norms:
+        attentions = [each for each in flatten_layers(self.model) if isinstance(each, MixtureOfHeadsAttention)]
+        loads = {each.path: keras.ops.convert_to_numpy(each.head_load) for each in attentions if each.routed_heads}
+        self._write("head_norms", head_norms(self.model), f"Norms of the weights of heads, epoch {epoch + 1}", epoch)
+        self._write("head_load", loads, f"Load of routed heads, epoch {epoch + 1}", epoch, "load")
+
+    def _write(self, tag, rows, title, epoch, *measure):
+        if rows:
             with self._writer.as_default():
-                image = as_image(draw_norms(norms, f"Norms of the weights of heads, epoch {epoch + 1}"))
-                tf.summary.image("head_norms", image[None], step=epoch + 1)
+                tf.summary.image(tag, as_image(draw_norms(rows, title, *measure))[None], step=epoch + 1)
             self._writer.flush()
 
 
-def draw_norms(norms, title):
+def draw_norms(norms, title, measure="norm"):
     most = max(map(len, norms.values()))
     means = [float(row.mean()) for row in norms.values()]
     parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
@@ -57,7 +64,7 @@ def draw_norms(norms, title):
     axes.set_xticks(heads, [head + 1 for head in heads], fontsize=7)
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.set_xlabel("head", fontsize=8)
-    figure.colorbar(image, ax=axes, label="norm, % above the mean").ax.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes, label=f"{measure}, % above the mean").ax.tick_params(labelsize=7)
     return figure
 
 
