@@ -15,10 +15,12 @@ from keras_headattn.layers._graph_block import GraphBlock
 from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
 from keras_headattn.layers._interacting_head_attention import InteractingHeadAttention
 from keras_headattn.layers._intermediates import capture_intermediates
+from keras_headattn.layers._knocking_heads_attention import KnockingHeadsAttention
 from keras_headattn.layers._luong_attention import LuongAttention
 from keras_headattn.layers._mixture_of_heads_attention import MixtureOfHeadsAttention
 from keras_headattn.layers._multi_head_attention import MultiHeadAttention
 from keras_headattn.layers._re_attention import ReAttention
+from keras_headattn.layers._multi_head_explicit_attention import MultiHeadExplicitAttention
 from keras_headattn.layers._real_former_attention import RealFormerAttention
 from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
 from keras_headattn.layers._synthesizer_attention import SynthesizerAttention
@@ -39,6 +41,8 @@ ATTENTIONS = {
     "disentangled_mask": DisentangledMaskAttention,
     "dynamically_composable": DynamicallyComposableAttention,
     "differential": DifferentialAttention,
+    "knocking_heads": KnockingHeadsAttention,
+    "multi_head_explicit": MultiHeadExplicitAttention,
     "luong": LuongAttention,
     "graph": GraphAttention,
 }
@@ -60,10 +64,12 @@ __all__ = [
     "GraphBlock",
     "GroupedQueryAttention",
     "InteractingHeadAttention",
+    "KnockingHeadsAttention",
     "LuongAttention",
     "MixtureOfHeadsAttention",
     "MultiHeadAttention",
     "ReAttention",
+    "MultiHeadExplicitAttention",
     "RealFormerAttention",
     "SelfAttentivePooling",
     "State",

@@ -6,11 +6,12 @@ from keras import ops
 def absorbed(layer, plain, kinds):
     """Returns `plain`, the class of multi-head attention, with the output of a layer of one of `kinds`."""
     kind = type(layer).__name__
-    if type(layer) not in kinds or getattr(layer, "interaction", "sum") != "sum":
-        ways = f" with interaction={layer.interaction!r}" if hasattr(layer, "interaction") else ""
+    ways = {name: getattr(layer, name) for name in ("interaction", "knocking") if hasattr(layer, name)}
+    if type(layer) not in kinds or ways.get("interaction") == "pairwise" or "value_mlp" in ways.get("knocking", ()):
+        received = "".join(f" with {name}={value!r}" for name, value in ways.items())
         raise ValueError(
-            "Only multi-head attention, grouped queries and summed interacting heads equal multi-head attention with "
-            f"other weights. Received: {kind}{ways}"
+            "Only multi-head attention, grouped queries, knocking heads without an MLP and summed interacting heads "
+            f"equal multi-head attention with other weights. Received: {kind}{received}"
         )
     dense = {name: getattr(layer, f"_{name}_dense") for name in layer.projections if hasattr(layer, f"_{name}_dense")}
     changed = [each for each in dense.values() if each.quantization_mode or getattr(each, "lora_enabled", False)]
@@ -22,7 +23,8 @@ def absorbed(layer, plain, kinds):
         config["head_regularizer"] = None  # it would compare copies
     found = plain.from_config(config)
     found.build_from_config(layer.get_build_config())
-    for weight, own in zip(found.weights, layer.weights, strict=True):
+    shared = {weight.name for weight in found.weights}
+    for weight, own in zip(found.weights, (own for own in layer.weights if own.name in shared), strict=True):
         if weight.shape == own.shape:
             weight.assign(own)
     for name in dense.keys() - {"gate"}:

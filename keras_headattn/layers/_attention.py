@@ -941,7 +941,8 @@ class Attention(SavedNames):
 
     def absorbed(self) -> "Attention":
         """Returns a `MultiHeadAttention` with this layer's output, for layers that are multi-head attention with tied
-        weights: `GroupedQueryAttention`, `InteractingHeadAttention` that sums, and `MultiHeadAttention` itself.
+        weights: `GroupedQueryAttention`, `KnockingHeadsAttention` without an MLP, `InteractingHeadAttention` that sums,
+        and `MultiHeadAttention` itself.
 
         In it, query heads of a group have their own copies of keys and values, and every head has the sum of all query
         heads. A `head_regularizer` is left out.
@@ -949,10 +950,11 @@ class Attention(SavedNames):
         Raises:
             ValueError: if the layer is another, is not built, or its weights are quantised or have LoRA.
         """
-        from keras_headattn.layers import GroupedQueryAttention, InteractingHeadAttention, MultiHeadAttention
+        from keras_headattn import layers
 
         self._check_built("absorbed")
-        return absorbed(self, MultiHeadAttention, (MultiHeadAttention, GroupedQueryAttention, InteractingHeadAttention))
+        kinds = layers.GroupedQueryAttention, layers.KnockingHeadsAttention, layers.InteractingHeadAttention
+        return absorbed(self, layers.MultiHeadAttention, (layers.MultiHeadAttention, *kinds))
 
     def project_cache(
         self, value: Tensor, key: Tensor | None = None, kernels: dict[str, Any] | None = None

@@ -59,6 +59,8 @@ PAIRWISE = {**SIZES, "interaction": "pairwise"}
 EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer convolves
 SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
 DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
+KNOCKING = {**GROUPED, "knocking": ("query", "key", "value")}
+COMPONENTS = {**SIZES, "num_components": 2}
 OPTIONS = {**SIZES, "qk_norm": True, "attn_logits_soft_cap": 5.0, "use_sinks": True}
 GRAPH = {"num_heads": HEADS, "key_dim": KEY_DIM, "use_bias": True}
 RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
@@ -120,6 +122,9 @@ CASES = [
     Case("mixture_of_heads", layers.MixtureOfHeadsAttention, {**SIZES, "num_heads": 4}, (4,), 4),
     Case("re_attention", layers.ReAttention, SIZES, alike_in_training=False, rows_sum_to_one=False),
     Case("gated_by_head", layers.MultiHeadAttention, {**SIZES, "use_gate": "head"}),
+    Case("knocking_heads", layers.KnockingHeadsAttention, {**SIZES, "knocking": ("query", "key", "value_mlp")}),
+    Case("knocking_heads_linear", layers.KnockingHeadsAttention, KNOCKING, (4,), 4),
+    Case("multi_head_explicit", layers.MultiHeadExplicitAttention, COMPONENTS),
     Case("talking_chunks", layers.TalkingHeadsAttention, {**SIZES, "query_chunk_size": 2}, rows_sum_to_one=False),
     Case("relative_chunks", layers.MultiHeadAttention, {**RELATIVE, "query_chunk_size": 2}, by_content=False),
     Case("real_former", layers.RealFormerAttention, SIZES),
@@ -133,6 +138,7 @@ def each(cases):
 
 # Without the cases whose stages are those of another case.
 ALIKE = ("gated", "gated_by_head", "luong_general", "luong_concat", "talking_2_3_4", "multi_query")
+ALIKE += ("knocking_heads_linear",)
 KINDS = [case for case in CASES if case.name not in ALIKE]
 CAUSAL = [case for case in KINDS if case.causal]
 # The base as it is, and a layer for each stage that one replaces: `score`, `evolve`, `weigh`, `mix`, `attend`.

@@ -1,4 +1,4 @@
-"""Slow float64 transcriptions of grouped, composed, differential, mixed and re-attention, and of the options of all.
+"""Slow float64 transcriptions of the variants of attention that came later, and of the options of all.
 
 One cell at a time, and of one sentence: queries (n, h, d), keys (m, g, d), values (m, g, e), masks (h, n, m), maps
 (h, n, m). Below them is what the tests of these layers share: weights by name, gradients, decoding.
@@ -237,6 +237,45 @@ def with_batch_statistics(weights, query, value, key, mask):
     )
     after = [0.9 * weights["moving_mean"] + 0.1 * mean, 0.9 * weights["moving_variance"] + 0.1 * unbiased]
     return weights | {"moving_mean": mean, "moving_variance": variance}, after
+
+
+def knocking_heads(weights, query, key, value, mask, cap=None, bias=0.0):
+    """One matrix for all heads, which the weights have less the identity: T_Q, T_K, T_V, or U, G and N of the MLP."""
+    kernels = {name.split("_")[1]: weight for name, weight in weights.items() if name.startswith("knocking_")}
+    query, key, value = (x.copy() for x in (query, key, value))
+    for side, heads in {"query": query, "key": key, "value": value}.items():
+        for index in np.ndindex(heads.shape[:-1]):
+            if side in kernels:
+                heads[index] = heads[index] @ (np.eye(heads.shape[-1]) + kernels[side])
+    if "up" in kernels:
+        up, down = (np.eye(value.shape[-1]) + kernels[name] for name in ("up", "down"))
+        for index in np.ndindex(value.shape[:-1]):
+            v = value[index]
+            value[index] = 2 * (v @ up / (1 + np.exp(-v @ kernels["gate"]))) @ down
+    return grouped_query(weights, query, key, value, mask, cap, bias)
+
+
+def composed(components, kernel):
+    """Heads (m, g, d) of components (m, c, d)."""
+    heads = np.zeros((len(components), kernel.shape[1], components.shape[2]))
+    for c, j in np.ndindex(kernel.shape):
+        heads[:, j] += components[:, c] * kernel[c, j]
+    return heads
+
+
+def multi_head_explicit(weights, query, key, value, mask, cap=None, bias=0.0):
+    """QK-norm is of components."""
+    if "query_norm_scale" in weights:
+        query, key = (
+            np.apply_along_axis(lambda row, scale=weights[f"{side}_norm_scale"]: rms(row, 1e-6) * scale, -1, x)
+            for side, x in (("query", query), ("key", key))
+        )
+    weights = {
+        name: weight for name, weight in weights.items() if not name.endswith(("query_norm_scale", "key_norm_scale"))
+    }
+    key, value = composed(key, weights["key_mixing_kernel"]), composed(value, weights["value_mixing_kernel"])
+    maps, heads = grouped_query(weights, query, key, value, mask, cap, bias)
+    return maps, np.apply_along_axis(lambda row: rms(row, 1e-5) * weights["norm_scale"], -1, heads)
 
 
 def attention(equation, weights, query, value, key=None, mask=None, cap=None, bias=0.0):

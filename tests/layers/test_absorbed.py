@@ -23,9 +23,15 @@ LAYERS = {
     "multi_head": layers.MultiHeadAttention,
     "grouped_query": lambda *args, **kwargs: layers.GroupedQueryAttention(*args, num_key_value_heads=2, **kwargs),
     "interacting": layers.InteractingHeadAttention,
+    "knocking_heads": lambda *args, **kwargs: layers.KnockingHeadsAttention(*args, knocking=LINEAR, **kwargs),
+    "knocking_groups": lambda *args, **kwargs: layers.KnockingHeadsAttention(
+        *args, knocking=LINEAR, num_key_value_heads=2, **kwargs
+    ),
 }
+LINEAR = ("query", "key", "value")
 
 KINDS = (layers.MultiHeadAttention, layers.GroupedQueryAttention, layers.InteractingHeadAttention)
+KINDS += (layers.KnockingHeadsAttention,)
 
 
 def inputs():
@@ -84,7 +90,8 @@ def test_files(tmp_path):
 def test_every_layer_is_equal_or_refused(case):
     given = cross_inputs()
     layer = randomize(build(case.make(), *given))
-    if type(layer) in KINDS and getattr(layer, "interaction", "sum") == "sum":
+    changed = getattr(layer, "interaction", "sum") != "sum" or "value_mlp" in getattr(layer, "knocking", ())
+    if type(layer) in KINDS and not changed:
         np.testing.assert_allclose(layer.absorbed()(*given), layer(*given), rtol=1e-5, atol=1e-5)
     else:
         with pytest.raises(ValueError, match="^Only multi-head .* equal multi-head attention.*Received: "):

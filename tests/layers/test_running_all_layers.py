@@ -154,7 +154,7 @@ def test_dropout_keeps_the_mean(case):
     """Weights are dropped and the others scaled up: on average nothing changes."""
     if not case.alike_in_training:
         pytest.skip("its weights are others in training")
-    if case.name == "differential":
+    if case.name in ("differential", "multi_head_explicit"):
         pytest.skip("its head outputs are normalised, whose mean is another")
     query, value, key = (np.repeat(x[:1], 3000, axis=0) for x in cross_inputs())
     layer = build(case.make(dropout=0.4, seed=3), query, value, key)

@@ -1,0 +1,97 @@
+from typing import Any
+
+import numpy as np
+from keras import initializers
+from keras.saving import register_keras_serializable
+
+from keras_headattn._heads import mark_heads
+from keras_headattn._types import Shape, Tensor
+from keras_headattn._validation import check_positive
+from keras_headattn.layers._attention import State
+from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
+from keras_headattn.ops import exchange_heads
+from keras_headattn.ops._dense import rms_normalize
+
+
+@register_keras_serializable(package="keras_headattn")
+class MultiHeadExplicitAttention(GroupedQueryAttention):
+    """Attention with keys and values composed of those of component heads, and a norm of each head (MEA).
+
+    With K_c and V_c the projections of component c, head j reads
+
+        K'_j = sum over c of K_c L_K[c, j],    V'_j = sum over c of V_c L_V[c, j]
+
+    `key_mixing_kernel` L_K and `value_mixing_kernel` L_V are `(num_components, num_key_value_heads)`: at first the
+    identity, or if there are fewer components, 1 where consecutive heads read the same one. The output of each head is
+    divided by its root mean square and multiplied by `norm_scale` `(value_dim,)`, which the heads share; so `use_sinks`
+    hardly changes it.
+
+    The cache holds components, `num_components / num_heads` of what multi-head attention keeps. They are the heads of
+    which `head_regularizer` sees the values.
+
+    Source: Peng et al. 2026, "Explicit multi-head attention for inter-head interaction in large language models".
+
+    Args:
+        num_components: number of components, at most `num_key_value_heads`, the default.
+        num_key_value_heads: number of composed heads, see `GroupedQueryAttention`. Defaults to `num_heads`.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> layer = MultiHeadExplicitAttention(num_heads=4, key_dim=4, num_components=2)
+    >>> tuple(layer(x, x).shape), tuple(layer.init_cache(2, 10)["value"].shape)
+    ((2, 5, 16), (2, 2, 10, 4))
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        num_components: int | None = None,
+        num_key_value_heads: int | None = None,
+        **kwargs: Any,
+    ):
+        groups = num_heads if num_key_value_heads is None else num_key_value_heads
+        super().__init__(num_heads, key_dim, value_dim, num_key_value_heads=groups, **kwargs)
+        count = groups if num_components is None else num_components
+        self.num_components = check_positive("num_components", count)
+        if count > groups:
+            raise ValueError(
+                "`num_components` must be at most the number of key and value heads. "
+                f"Received: num_components={count}, num_key_value_heads={groups}"
+            )
+
+    @property
+    def projections(self) -> dict[str, tuple[int, int]]:
+        count = self.num_components
+        return super().projections | {"key": (count, self.key_dim), "value": (count, self.value_dim)}
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        shape = count, heads = self.num_components, self.num_key_value_heads
+        start = initializers.Constant(np.eye(count)[:, np.arange(heads) * count // heads])
+        for side in ("key", "value"):
+            kernel = self.add_kernel(f"{side}_mixing_kernel", shape, start)
+            setattr(self, f"{side}_mixing_kernel", kernel)
+            mark_heads(kernel, 1, f"{side}_mixing", self.role)
+        self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
+
+    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+        kernels = {"key": self.key_mixing_kernel, "value": self.value_mixing_kernel}
+        return entry | {side: exchange_heads(entry[side], kernel) for side, kernel in kernels.items()}, state
+
+    def attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: State
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
+        heads, *others = super().attend(query, entry, state)
+        return rms_normalize(heads, self.norm_scale, epsilon=1e-5), *others
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_components": self.num_components}
