@@ -13,8 +13,8 @@ import functools
 from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
-VARIANTS = ("MultiHead", "GroupedQuery", "Differential", "MixtureOfHeads", "Interacting", "TalkingHeads", "ReAttention")
-VARIANTS += ("Interacting, pairwise",)
+VARIANTS = ("MultiHead", "GroupedQuery", "KnockingHeads", "MultiHeadExplicit", "Differential", "MixtureOfHeads")
+VARIANTS += ("Interacting", "TalkingHeads", "ReAttention", "Interacting, pairwise")
 MAX_BYTES = 4e9
 
 
@@ -32,6 +32,8 @@ def layer(variant, heads):
         "stock": keras.layers.MultiHeadAttention,
         "MultiHead": layers.MultiHeadAttention,
         "GroupedQuery": functools.partial(layers.GroupedQueryAttention, num_key_value_heads=groups(heads)),
+        "KnockingHeads": layers.KnockingHeadsAttention,
+        "MultiHeadExplicit": functools.partial(layers.MultiHeadExplicitAttention, num_components=heads // 2),
         "Differential": layers.DifferentialAttention,
         "MixtureOfHeads": layers.MixtureOfHeadsAttention,
         "Interacting": layers.InteractingHeadAttention,
@@ -73,6 +75,10 @@ def operations(variant, heads, length):
         "stock": products,
         "MultiHead": products,
         "GroupedQuery": products - 2 * projection * (heads - groups(heads)) // heads,
+        # Three matrices on the values of each head.
+        "KnockingHeads": products + 3 * projection // heads,
+        # Keys and values of half the heads, which are composed of them.
+        "MultiHeadExplicit": products - projection + 2 * TOKENS * WIDTH * heads,
         "Differential": products,
         # One query projection of one head's width, after the kernels are added up.
         "Interacting": products - projection + projection // heads + WIDTH * WIDTH,
@@ -126,7 +132,8 @@ def main():
         "Forward and backward time, as a multiple of `keras.layers.MultiHeadAttention`'s; in brackets the same "
         f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
         f"`length`, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
-        "differential attention half as many heads, each with two maps.",
+        "multi-head explicit attention half as many components as heads, differential attention half as many heads, each "
+        "with two maps.",
         timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),

@@ -148,7 +148,8 @@ def copy_weights(
 
     Weights without a name in the format, such as the convolution of `EvolvingAttention`, keep their initial values. If
     heads share keys and values, as in `GroupedQueryAttention`, they get the means of their groups (Ainslie et al. 2023,
-    "GQA", section 2.1).
+    "GQA", section 2.1). Fewer components than heads, as in `MultiHeadExplicitAttention`, get the closest keys and
+    values of their rank, by a singular value decomposition over the heads.
 
     Args:
         model: model or layer; built without arguments if necessary.
@@ -182,18 +183,22 @@ def copy_weights(
     for name, theirs in copied.items():
         if theirs not in tensors:
             continue
-        shape, tensor = tuple(weights[name].shape), tensors[theirs]
+        shape, tensor = _shape_of_heads(name, weights), tensors[theirs]
         fitted[name] = _fit(name, tensor, shape, names.kernels)
-        if fitted[name] is None and (groups := _groups(name, weights)):
+        if fitted[name] is None and (groups := _groups(name, weights, shape)):
             fitted[name] = _mean_of_heads(_fit(name, tensor, groups, names.kernels), groups, shape)
             averaged.append(name)
         if fitted[name] is None:
             misshapen.append(f"{theirs} {tuple(tensor.shape)}, not {stored_shape(name, shape, names.kernels)}")
     surplus = [name for name in left_over if not names.is_unused(name)] if strict else []
     check_fit({"missing": missing, "of another shape": misshapen, "left over": surplus})
+    for name in [name for name in copied if name.endswith("/kernel")]:
+        if (mixing := _mixing(name, weights)) is not None:
+            fitted |= _components(name, fitted, weights[mixing].shape[0])
+            copied[mixing] = copied[name]
     for name, value in fitted.items():
         weights[name].assign(value)
-    return Report(copied, averaged, [name for name, theirs in their_names.items() if theirs is None], left_over)
+    return Report(copied, averaged, [name for name in weights if name not in copied], left_over)
 
 
 def check_fit(faults):
@@ -234,13 +239,38 @@ def _is_transposed(name, kernels):
     return kernels == "torch" and name.endswith("/kernel")
 
 
-def _groups(name, weights):
+def _mixing(name, weights):
+    """Returns the name of the kernel by which a key or value weight of fewer components makes heads, or `None`."""
+    match = re.fullmatch(r"((?:.*/|)(?:key|value))/(?:kernel|bias)", name)
+    mixing = match and f"{match[1]}_mixing_kernel"
+    return mixing if mixing in weights and weights[mixing].shape[0] < weights[mixing].shape[1] else None
+
+
+def _shape_of_heads(name, weights):
+    """Returns the shape of a weight, with heads in place of components."""
+    mixing, shape = _mixing(name, weights), tuple(weights[name].shape)
+    return shape if mixing is None else (*shape[:-2], weights[mixing].shape[1], shape[-1])
+
+
+def _components(name, fitted, count):
+    """Splits keys or values of g heads, kernel and bias, into components and their mixing kernel `(count, g)`."""
+    bias, kernel = name.removesuffix("kernel") + "bias", fitted[name]
+    rows = np.concatenate([kernel, fitted[bias][None]]) if bias in fitted else kernel  # (D + 1, g, width)
+    rows = rows.astype("float64")
+    *_, heads, width = rows.shape
+    left, sizes, right = np.linalg.svd(np.moveaxis(rows, 1, 2).reshape(-1, heads), full_matrices=False)
+    components = np.moveaxis((left[:, :count] * sizes[:count]).reshape(-1, width, count), 2, 1)
+    found = {name: components[: len(kernel)], name.removesuffix("/kernel") + "_mixing_kernel": right[:count]}
+    return found | ({bias: components[-1]} if bias in fitted else {})
+
+
+def _groups(name, weights, shape):
     """Returns the shape of a key or value weight with as many heads as queries, `None` if heads are not grouped."""
     match = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
     query = match and weights.get(f"{match[1]}query/{match[2]}")
     if query is None:
         return None
-    heads, (*rest, groups, width) = query.shape[-2], weights[name].shape
+    heads, (*rest, groups, width) = query.shape[-2], shape
     return (*rest, heads, width) if heads > groups and heads % groups == 0 else None
 
 

@@ -19,8 +19,8 @@ from keras_headattn.layers._knocking_heads_attention import KnockingHeadsAttenti
 from keras_headattn.layers._luong_attention import LuongAttention
 from keras_headattn.layers._mixture_of_heads_attention import MixtureOfHeadsAttention
 from keras_headattn.layers._multi_head_attention import MultiHeadAttention
-from keras_headattn.layers._re_attention import ReAttention
 from keras_headattn.layers._multi_head_explicit_attention import MultiHeadExplicitAttention
+from keras_headattn.layers._re_attention import ReAttention
 from keras_headattn.layers._real_former_attention import RealFormerAttention
 from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
 from keras_headattn.layers._synthesizer_attention import SynthesizerAttention
@@ -31,6 +31,8 @@ from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
 ATTENTIONS = {
     "multi_head": MultiHeadAttention,
     "grouped_query": GroupedQueryAttention,
+    "knocking_heads": KnockingHeadsAttention,
+    "multi_head_explicit": MultiHeadExplicitAttention,
     "mixture_of_heads": MixtureOfHeadsAttention,
     "re_attention": ReAttention,
     "talking_heads": TalkingHeadsAttention,
@@ -41,8 +43,6 @@ ATTENTIONS = {
     "disentangled_mask": DisentangledMaskAttention,
     "dynamically_composable": DynamicallyComposableAttention,
     "differential": DifferentialAttention,
-    "knocking_heads": KnockingHeadsAttention,
-    "multi_head_explicit": MultiHeadExplicitAttention,
     "luong": LuongAttention,
     "graph": GraphAttention,
 }

@@ -1,7 +1,6 @@
 from typing import Any
 
-import numpy as np
-from keras import initializers
+from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
@@ -22,7 +21,7 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         K'_j = sum over c of K_c L_K[c, j],    V'_j = sum over c of V_c L_V[c, j]
 
     `key_mixing_kernel` L_K and `value_mixing_kernel` L_V are `(num_components, num_key_value_heads)`: at first the
-    identity, or if there are fewer components, 1 where consecutive heads read the same one. The output of each head is
+    identity, or if there are fewer components, random orthogonal rows of length 1. The output of each head is
     divided by its root mean square and multiplied by `norm_scale` `(value_dim,)`, which the heads share; so `use_sinks`
     hardly changes it.
 
@@ -75,10 +74,14 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         previous_scores_shape: Shape | None = None,
     ) -> None:
         super().build(query_shape, value_shape, key_shape)
-        shape = count, heads = self.num_components, self.num_key_value_heads
-        start = initializers.Constant(np.eye(count)[:, np.arange(heads) * count // heads])
         for side in ("key", "value"):
-            kernel = self.add_kernel(f"{side}_mixing_kernel", shape, start)
+            kernel = self.add_weight(
+                name=f"{side}_mixing_kernel",
+                shape=(self.num_components, self.num_key_value_heads),
+                initializer=_orthogonal_rows if self.num_components < self.num_key_value_heads else "identity",
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
             setattr(self, f"{side}_mixing_kernel", kernel)
             mark_heads(kernel, 1, f"{side}_mixing", self.role)
         self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
@@ -95,3 +98,7 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_components": self.num_components}
+
+
+def _orthogonal_rows(shape, dtype=None):
+    return ops.cast(initializers.Orthogonal()(shape, "float32"), dtype)  # 16 bits have no QR decomposition

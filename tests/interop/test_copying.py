@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from keras_headattn.interop import Names, copy_weights, weights_by_name
-from keras_headattn.layers import DifferentialAttention, EvolvingAttention, GroupedQueryAttention, MultiHeadAttention
+from keras_headattn.layers import (
+    DifferentialAttention,
+    EvolvingAttention,
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiHeadExplicitAttention,
+)
 from tests.layers.harness import array
 
 NAMES = Names({"{p}": "att.{p}", "attention_output": "att.out"})
@@ -76,6 +82,40 @@ def test_means_of_heads():
     heads = given["att.key.weight"].T.reshape(WIDTH, HEADS, WIDTH // HEADS)
     expected = np.stack([heads[:, :2].mean(1), heads[:, 2:].mean(1)], axis=1)
     np.testing.assert_allclose(array(layer.key_dense.kernel), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+def test_components_of_heads(groups):
+    """Keys and values that have the rank of the components are the same; others are the closest, biases with them."""
+    layer, given = made(MultiHeadExplicitAttention, num_components=1, num_key_value_heads=groups), tensors()
+    rng = np.random.default_rng(2)
+    shares = np.repeat([1.0, -2.0, 0.5, 3.0][:groups], HEADS // groups)
+    given["att.key.weight"] = np.kron(shares[:, None], rng.normal(size=(WIDTH // HEADS, WIDTH))).astype("float32")
+    given["att.key.bias"] = np.kron(shares, rng.normal(size=WIDTH // HEADS)).astype("float32")
+    report = copy_weights(layer, given, NAMES)
+    assert report.initialised == ["norm_scale"] and report.copied["key_mixing_kernel"] == "att.key.weight"
+    assert len(report.averaged) == (4 if groups < HEADS else 0)
+    own = {name: array(weight) for name, weight in weights_by_name(layer).items()}
+
+    def heads(side, kind):
+        return np.einsum("...cd,cj->...jd", own[f"{side}/{kind}"], own[f"{side}_mixing_kernel"])
+
+    def expected(side, kind):
+        tensor = given[f"att.{side}.{'weight' if kind == 'kernel' else 'bias'}"].T
+        return tensor.reshape(*tensor.shape[:-1], groups, HEADS // groups, -1).mean(-2)
+
+    for kind in ("kernel", "bias"):
+        np.testing.assert_allclose(heads("key", kind), expected("key", kind), atol=1e-5)
+    both = np.concatenate([expected("value", "kernel"), expected("value", "bias")[None]]).swapaxes(1, 2)
+    error = np.concatenate([heads("value", "kernel"), heads("value", "bias")[None]]).swapaxes(1, 2) - both
+    sizes = np.linalg.svd(both.reshape(-1, groups), compute_uv=False)
+    np.testing.assert_allclose(np.sqrt(np.sum(error**2)), np.sqrt(np.sum(sizes[1:] ** 2)), rtol=1e-4)
+
+
+def test_as_many_components_as_heads_are_the_heads():
+    report = copy_weights(layer := made(MultiHeadExplicitAttention), given := tensors(), NAMES)
+    assert report.initialised == ["key_mixing_kernel", "value_mixing_kernel", "norm_scale"]
+    np.testing.assert_array_equal(array(layer.key_dense.bias).ravel(), given["att.key.bias"])
 
 
 def test_wider_heads_are_refused():

@@ -125,8 +125,9 @@ def test_kernels_say_where_their_heads_are(case):
     marked = {weight.heads.kind: weight for weight in layer.weights if hasattr(weight, "heads")}
     if case.has_output:
         assert marked.pop("attention_output").heads.axis == 0
-    assert set(marked) == {"query", "key", "value"} - ({"key"} if layer.key_dense is None else set())
-    assert all(len(weight.shape) == 3 and weight.heads.axis == 1 for weight in marked.values())
+    mixing = {"key_mixing", "value_mixing"} if case.layer is layers.MultiHeadExplicitAttention else set()
+    assert set(marked) == {"query", "key", "value"} - ({"key"} if layer.key_dense is None else set()) | mixing
+    assert all(len(x.shape) == 3 - (kind in mixing) and x.heads.axis == 1 for kind, x in marked.items())
 
 
 # ------------------------------------------------------------------------------------------------- pooling

@@ -60,6 +60,7 @@ LAYERS = {
         {**SIZES, "num_components": 2},
         oracles_variants.multi_head_explicit,
         HEADS,
+    ),
 }
 each_equation = pytest.mark.parametrize("name", LAYERS)
 
