@@ -132,8 +132,8 @@ def main():
         "Forward and backward time, as a multiple of `keras.layers.MultiHeadAttention`'s; in brackets the same "
         f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
         f"`length`, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
-        "multi-head explicit attention half as many components as heads, differential attention half as many heads, each "
-        "with two maps.",
+        "multi-head explicit attention half as many components as heads, differential attention half as many heads, "
+        "each with two maps.",
         timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),
