@@ -190,7 +190,6 @@ def test_maps_travel_through_the_blocks():
     [
         functools.partial(EvolvingAttention, alpha=0.0, beta=0.0),
         functools.partial(TalkingHeadsAttention, mixing_initializer="identity"),
-        "knocking_heads",
     ],
 )
 def test_attention_that_is_the_plain_one(attention):
