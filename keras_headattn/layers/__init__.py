@@ -3,6 +3,7 @@
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._augmented_conv_1d import AugmentedConv1D
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths
+from keras_headattn.layers._collaborative_attention import CollaborativeAttention
 from keras_headattn.layers._differential_attention import DifferentialAttention
 from keras_headattn.layers._disentangled_mask_attention import DisentangledMaskAttention
 from keras_headattn.layers._dynamically_composable_attention import DynamicallyComposableAttention
@@ -35,6 +36,7 @@ ATTENTIONS = {
     "multi_head_explicit": MultiHeadExplicitAttention,
     "mixture_of_heads": MixtureOfHeadsAttention,
     "re_attention": ReAttention,
+    "collaborative": CollaborativeAttention,
     "talking_heads": TalkingHeadsAttention,
     "interacting": InteractingHeadAttention,
     "evolving": EvolvingAttention,
@@ -52,6 +54,7 @@ __all__ = [
     "Attention",
     "AugmentedConv1D",
     "AugmentedConv2D",
+    "CollaborativeAttention",
     "DecoderBlock",
     "DifferentialAttention",
     "DisentangledMaskAttention",

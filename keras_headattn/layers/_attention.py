@@ -206,6 +206,8 @@ class Attention(SavedNames):
 
     # Whether the layer has a map that goes from block to block.
     carries_scores = False
+    # Projections that never have a bias.
+    without_bias: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -312,6 +314,11 @@ class Attention(SavedNames):
     def score_heads(self) -> int:
         """Number of heads of the logits that `score` returns."""
         return self.num_heads
+
+    @property
+    def score_dim(self) -> int:
+        """Width of a query and of a key of one head in `score`."""
+        return self.key_dim
 
     @property
     def softmax_heads(self) -> int:
@@ -707,13 +714,13 @@ class Attention(SavedNames):
         self._value_dense = self._projection("value", value_shape[-1])
         self._output_dense = self.make_output_dense(query_shape)
         if self.qk_norm:
-            self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=(self.key_dim,), initializer="ones")
-            self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=(self.key_dim,), initializer="ones")
+            self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=(self.score_dim,), initializer="ones")
+            self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=(self.score_dim,), initializer="ones")
         if self.use_sinks:
             initializer = initializers.RandomNormal(stddev=0.02)
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
         if self.relative_positions is not None and not self.relative_positions.built:
-            self.relative_positions.build((None, self.score_heads, None, self.key_dim))
+            self.relative_positions.build((None, self.score_heads, None, self.score_dim))
         # Keras sets `built` when the `build` of the class itself has ended, so that a failed one is tried again.
 
     def _check_positions(self):
@@ -752,7 +759,7 @@ class Attention(SavedNames):
         dense = keras.layers.EinsumDense(
             "ab,bcd->acd",
             output_shape=self.projections[name],
-            bias_axes="cd" if self.use_bias else None,
+            bias_axes="cd" if self.use_bias and name not in self.without_bias else None,
             activation="sigmoid" if name == "gate" else None,
             name=name,
             kernel_regularizer=self.kernel_regularizer

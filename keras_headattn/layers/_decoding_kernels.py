@@ -62,8 +62,9 @@ def _projections(layer, side):
 def _side_by_side(layer, side):
     weights = [layer.projection_weights(name) for name in _projections(layer, side)]
     kernels = [ops.reshape(kernel, (kernel.shape[0], -1)) for kernel, _ in weights]
-    biases = [ops.reshape(bias, (-1,)) for _, bias in weights if bias is not None]
-    parts = {"kernel": kernels} | ({"bias": biases} if biases else {})
+    biases = [ops.zeros(kernel.shape[1:], kernel.dtype) if bias is None else bias for kernel, bias in weights]
+    has_bias = any(bias is not None for _, bias in weights)
+    parts = {"kernel": kernels} | ({"bias": [ops.reshape(bias, (-1,)) for bias in biases]} if has_bias else {})
     return {name: ops.concatenate(tensors, axis=-1) for name, tensors in parts.items()}
 
 

@@ -125,6 +125,7 @@ CASES = [
     Case("knocking_heads", layers.KnockingHeadsAttention, {**SIZES, "knocking": ("query", "key", "value_mlp")}),
     Case("knocking_heads_linear", layers.KnockingHeadsAttention, KNOCKING, (4,), 4),
     Case("multi_head_explicit", layers.MultiHeadExplicitAttention, COMPONENTS),
+    Case("collaborative", layers.CollaborativeAttention, {**SIZES, "shared_dim": 7}, key_bias_cancels=False),
     Case("talking_chunks", layers.TalkingHeadsAttention, {**SIZES, "query_chunk_size": 2}, rows_sum_to_one=False),
     Case("relative_chunks", layers.MultiHeadAttention, {**RELATIVE, "query_chunk_size": 2}, by_content=False),
     Case("real_former", layers.RealFormerAttention, SIZES),

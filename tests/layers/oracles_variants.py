@@ -278,6 +278,27 @@ def multi_head_explicit(weights, query, key, value, mask, cap=None, bias=0.0):
     return maps, np.apply_along_axis(lambda row: rms(row, 1e-5) * weights["norm_scale"], -1, heads)
 
 
+def collaborative(key_dim):
+    """Queries and keys (n, 1, R) and (m, 1, R); QK-norm is of these."""
+
+    def equation(weights, query, key, value, mask, cap=None, bias=0.0):
+        mixing, query, key = weights["mixing_kernel"], query[:, 0], key[:, 0]
+        if "query_norm_scale" in weights:
+            query = np.stack([rms(q, 1e-6) * weights["query_norm_scale"] for q in query])
+            key = np.stack([rms(k, 1e-6) * weights["key_norm_scale"] for k in key])
+        logits = np.zeros((len(mixing), len(query), len(key)))
+        for i, r, c in np.ndindex(logits.shape):
+            logit = sum(query[r, s] * mixing[i, s] * key[c, s] for s in range(mixing.shape[1]))
+            if "content_kernel" in weights:
+                logit += weights["inputs.key"][c] @ weights["content_kernel"][:, i]
+            logit /= math.sqrt(key_dim)
+            logits[i, r, c] = logit if cap is None else cap * math.tanh(logit / cap)
+        maps = softmaxes(weights, logits + bias, mask)
+        return maps, mix(maps, value)
+
+    return equation
+
+
 def attention(equation, weights, query, value, key=None, mask=None, cap=None, bias=0.0):
     """Output and scores of a whole layer; `mask` (B, 1 or h, n, m), `bias` anything that broadcasts to (B, h, n, m)."""
     key = value if key is None else key

@@ -126,6 +126,8 @@ def test_kernels_say_where_their_heads_are(case):
     if case.has_output:
         assert marked.pop("attention_output").heads.axis == 0
     mixing = {"key_mixing", "value_mixing"} if case.layer is layers.MultiHeadExplicitAttention else set()
+    if case.layer is layers.CollaborativeAttention:
+        assert marked.pop("mixing").heads.axis == 0
     assert set(marked) == {"query", "key", "value"} - ({"key"} if layer.key_dense is None else set()) | mixing
     assert all(len(x.shape) == 3 - (kind in mixing) and x.heads.axis == 1 for kind, x in marked.items())
 

@@ -61,6 +61,12 @@ LAYERS = {
         oracles_variants.multi_head_explicit,
         HEADS,
     ),
+    "collaborative": (
+        "CollaborativeAttention",
+        {**SIZES, "shared_dim": KEY_DIM},
+        oracles_variants.collaborative(KEY_DIM),
+        HEADS,
+    ),
 }
 each_equation = pytest.mark.parametrize("name", LAYERS)
 
