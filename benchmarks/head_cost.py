@@ -14,7 +14,7 @@ from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
 VARIANTS = ("MultiHead", "GroupedQuery", "KnockingHeads", "MultiHeadExplicit", "Differential", "MixtureOfHeads")
-VARIANTS += ("Interacting", "TalkingHeads", "ReAttention", "Interacting, pairwise")
+VARIANTS += ("Interacting", "TalkingHeads", "ReAttention", "Collaborative", "Interacting, pairwise")
 MAX_BYTES = 4e9
 
 
@@ -39,6 +39,7 @@ def layer(variant, heads):
         "Interacting": layers.InteractingHeadAttention,
         "TalkingHeads": layers.TalkingHeadsAttention,
         "ReAttention": layers.ReAttention,
+        "Collaborative": functools.partial(layers.CollaborativeAttention, shared_dim=WIDTH // 2),
         "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
     }[variant]
     if variant == "Differential":  # two maps a head: as many maps and as wide projections as the others
@@ -85,6 +86,8 @@ def operations(variant, heads, length):
         "MixtureOfHeads": products + 2 * TOKENS * WIDTH * (heads + 2),
         "TalkingHeads": products + 2 * 2 * heads * heads * pairs,
         "ReAttention": products + 2 * heads * heads * pairs,
+        # Queries and keys half as wide, of which each head reads all.
+        "Collaborative": products - projection + pairs * WIDTH * (heads - 2) + 2 * TOKENS * WIDTH * heads,
         # Every pair of heads has logits and values, and the output projection reads them all.
         "Interacting, pairwise": (3 + heads) * projection + 2 * 2 * heads * pairs * WIDTH,
     }[variant]
@@ -133,7 +136,7 @@ def main():
         f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
         f"`length`, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
         "multi-head explicit attention half as many components as heads, differential attention half as many heads, "
-        "each with two maps.",
+        "each with two maps, collaborative heads half as many shared features as the width.",
         timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),

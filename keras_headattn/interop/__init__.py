@@ -1,6 +1,7 @@
 """Reading and writing checkpoints of other libraries."""
 
 from keras_headattn.interop._attentions import copy_attention, of_addons
+from keras_headattn.interop._collaborative import to_collaborative
 from keras_headattn.interop._configs import read_config
 from keras_headattn.interop._containers import read_tensors
 from keras_headattn.interop._copying import Names, Report, copy_weights, weights_by_name
@@ -34,6 +35,7 @@ __all__ = [
     "read_shortlist",
     "read_tensors",
     "read_vocabularies",
+    "to_collaborative",
     "to_ctranslate2",
     "to_electra",
     "to_hugging_face",

@@ -714,8 +714,9 @@ class Attention(SavedNames):
         self._value_dense = self._projection("value", value_shape[-1])
         self._output_dense = self.make_output_dense(query_shape)
         if self.qk_norm:
-            self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=(self.score_dim,), initializer="ones")
-            self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=(self.score_dim,), initializer="ones")
+            shape = (self.score_dim,)
+            self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=shape, initializer="ones")
+            self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=shape, initializer="ones")
         if self.use_sinks:
             initializer = initializers.RandomNormal(stddev=0.02)
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)

@@ -18,8 +18,8 @@ class CollaborativeAttention(Attention):
 
         scale (sum over r of q_r M[i, r] k_r + z . C_i)
 
-    M is `mixing_kernel` `(num_heads, shared_dim)` and C is `content_kernel` `(D_k, num_heads)`, at first 0, which takes
-    the place of the biases of queries and keys: without `use_bias` there is none. The cache holds one key for all heads.
+    M is `mixing_kernel` `(num_heads, shared_dim)`. C is `content_kernel` `(D_k, num_heads)`, at first 0, which takes
+    the place of the biases of queries and keys: without `use_bias` there is none. The cache has one key for all heads.
     `interop.to_collaborative` makes this layer of trained multi-head attention.
 
     Source: Cordonnier et al. 2020, "Multi-head attention: collaborate instead of concatenate", and its public code.
@@ -27,8 +27,8 @@ class CollaborativeAttention(Attention):
     Args:
         key_dim: width of a query and of a key of one head in multi-head attention; only the defaults of `shared_dim`
             and `scale` depend on it.
-        shared_dim: width R of the shared query and key. Defaults to `num_heads * key_dim`, which multi-head attention
-            has; the fewer, the smaller.
+        shared_dim: width R of the shared query and key. Defaults to `num_heads * key_dim`, as wide as all heads of
+            multi-head attention together.
         mixing_initializer: of M. Default `None`: normal with a deviation of 0.2.
         num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Positions that rotate are an error:
             a weight for each feature takes the pairs apart. `qk_norm` normalises the shared query and key.

@@ -47,7 +47,7 @@ def test_golden_vectors(golden):
     output, scores = layer(*inputs, key_mask=data["key_mask"], return_attention_scores=True)
     check_close(output, data["out_f64"], DOUBLE)
     check_close(scores, data["maps_f64"], DOUBLE)
-    mask = data["key_mask"][:, None, None]
+    mask = np.repeat(data["key_mask"][:, None, None], 5, axis=2)
     output, scores = oracles_variants.attention(oracles_variants.collaborative(3), weights, *inputs, mask=mask)
     check_close(output, data["out_f64"], DOUBLE)
     check_close(scores, data["maps_f64"], DOUBLE)
