@@ -164,7 +164,9 @@ def _largest(query, key, rank):
         u, sizes, v = np.linalg.svd(upper @ lower.T)
         found += [(size, i, left @ u[:, n], right @ v[n]) for n, size in enumerate(sizes)]
     sizes, head, a, b = zip(*sorted(found, key=lambda each: -each[0])[:rank], strict=True)
-    return np.stack(a, axis=1) * sizes, np.eye(query.shape[1])[:, list(head)], np.stack(b, axis=1)
+    factors = np.stack(a, axis=1) * sizes, np.eye(query.shape[1])[:, list(head)], np.stack(b, axis=1)
+    # Inputs narrower than heads have fewer.
+    return [np.pad(factor, ((0, 0), (0, rank - len(sizes)))) for factor in factors]
 
 
 def _products(factor, kernel, heads):
