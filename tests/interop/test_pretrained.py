@@ -74,7 +74,9 @@ def test_a_classifier(tmp_path):
     np.testing.assert_array_equal(array(model.output_projection.kernel), state["classifier.weight"].T)
 
 
-@pytest.mark.parametrize("name", sorted(set(ATTENTIONS) - {"collaborative", "differential", "graph", "luong", "synthesizer"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(ATTENTIONS) - {"collaborative", "differential", "graph", "luong", "synthesizer"})
+)
 def test_every_attention(name, folders):
     model, report = from_pretrained(folders["bert"], attention=name, return_report=True)
     assert len(report.copied) == 39 and np.isfinite(outputs(model)).all()
