@@ -608,7 +608,8 @@ def test_scale(case):
     scaled = build(case.make(scale=2 * layer.scale), x, x, x)
     copy_weights(layer, scaled)
     plain = array(layer(x, x))
-    for weight in layer.query_dense.weights:
+    content = [layer.content_kernel] if case.name == "collaborative" else []  # in place of the bias of queries
+    for weight in (*layer.query_dense.weights, *content):
         weight.assign(2 * array(weight))
     check_close(scaled(x, x), layer(x, x))
     assert np.abs(array(layer(x, x)) - plain).max() > 1e-2
