@@ -67,7 +67,6 @@ def _attentions(source):
 
 
 def _check(layer, shared_dim):
-    dense = layer.query_dense, layer.key_dense
     if not layer.built:
         raise ValueError(f"The layers must be built: call the model first. Received: {layer.name!r} without weights")
     if shared_dim is not None and check_positive("shared_dim", shared_dim) > layer.num_heads * layer.key_dim:
@@ -80,6 +79,7 @@ def _check(layer, shared_dim):
         wrong.append(type(layer.relative_positions).__name__)
     if layer.use_bias and np.any(keras.ops.convert_to_numpy(layer.key_dense.bias)):  # the softmax does not cancel it
         wrong += [name for name in ("use_sinks", "attn_logits_soft_cap") if getattr(layer, name)]
+    dense = layer.query_dense, layer.key_dense
     if any(each.quantization_mode or getattr(each, "lora_enabled", False) for each in dense):
         wrong.append("weights that are quantised or have LoRA")
     if wrong:

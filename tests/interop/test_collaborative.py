@@ -77,7 +77,8 @@ def test_layer(options):
 def test_public_code(golden):
     """The content bias and the full rank are its own; at rank 5 its factors are one solution, which is no better."""
     data = {name: x.astype("float64") for name, x in golden("variants_collaborative.npz").items() if "." in name}
-    x = golden("variants_collaborative.npz")["value"].astype("float64")
+    x, mask = (golden("variants_collaborative.npz")[name] for name in ("value", "key_mask"))
+    x = x.astype("float64")
     layer = MultiHeadAttention(3, 4, output_shape=12, dtype="float64")
     layer.build(x.shape, x.shape)
     kernels = {side: data[f"mha.w.{side}.weight"].T.reshape(10, 3, 4) for side in ("query", "key", "value")}
@@ -86,7 +87,7 @@ def test_public_code(golden):
     layer.output_dense.set_weights([np.eye(12).reshape(3, 4, 12), np.zeros(12)])
     same, _ = to_collaborative(layer)
     check_close(same.content_kernel, data["converted_exact.content_bias.weight_f64"].T, 1e-12)
-    check_close(same(x, x), data["converted_exact.out_f64"], 1e-12)
+    check_close(same(x, x, key_mask=mask), data["converted_exact.out_f64"], 1e-12)
     factors = [data[f"converted_rank5.{name}_f64"] for name in ("query.weight", "mixing", "key.weight")]
     tensor = np.einsum("ihk,jhk->ihj", kernels["query"], kernels["key"])
     theirs = tensor - np.einsum("ri,hr,rj->ihj", *factors)
@@ -118,7 +119,7 @@ def test_inputs_narrower_than_heads():
     [
         (GroupedQueryAttention(4, 3), "must have a layer of MultiHeadAttention"),
         (MultiHeadAttention(4, 3, qk_norm=True), "cannot express a layer's qk_norm"),
-        (MultiHeadAttention(4, 3, relative_positions=RotaryPositions()), "layer's RotaryPositions"),
+        (MultiHeadAttention(3, 4, relative_positions=RotaryPositions()), "layer's RotaryPositions"),
         (MultiHeadAttention(4, 3, relative_positions=RelativePositions(2)), "layer's RelativePositions"),
         (MultiHeadAttention(4, 3, use_sinks=True), "layer's use_sinks"),
         (MultiHeadAttention(4, 3, attn_logits_soft_cap=2.0), "layer's attn_logits_soft_cap"),
