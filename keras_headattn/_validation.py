@@ -25,6 +25,20 @@ def check_boolean(name, value):
     return value
 
 
+def check_group(name, value, num_heads):
+    """Returns a number of heads that divides all heads."""
+    if num_heads % check_positive(name, value):
+        raise ValueError(f"`{name}` must divide `num_heads`. Received: {name}={value}, num_heads={num_heads}")
+    return value
+
+
+def check_switch(name, value, word):
+    """Returns a boolean, or the word for a further form of what it switches on."""
+    if not isinstance(value, bool) and value != word:
+        raise ValueError(f"`{name}` must be True, False or {word!r}. Received: {name}={value!r}")
+    return value
+
+
 def check_index(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"`{name}` must be an integer, at least 0. Received: {name}={value!r}")
@@ -57,6 +71,16 @@ def as_shape(output_shape):
         return None
     shape = tuple(output_shape) if isinstance(output_shape, (tuple, list)) else (output_shape,)
     return tuple(check_positive("output_shape", size) for size in shape)
+
+
+def as_kernel_size(name, size):
+    """Returns the size of a kernel over queries and keys as a tuple, or `None`."""
+    if size is None:
+        return None
+    is_pair = isinstance(size, (tuple, list)) and len(size) == 2
+    if not is_pair or not all(type(x) is int and x > 0 for x in size) or size[1] % 2 == 0:
+        raise ValueError(f"`{name}` must be two positive integers, the second odd, or None. Received: {name}={size!r}")
+    return tuple(size)
 
 
 def as_axes(axes):

@@ -21,6 +21,7 @@ from keras_headattn.layers._luong_attention import LuongAttention
 from keras_headattn.layers._mixture_of_heads_attention import MixtureOfHeadsAttention
 from keras_headattn.layers._multi_head_attention import MultiHeadAttention
 from keras_headattn.layers._multi_head_explicit_attention import MultiHeadExplicitAttention
+from keras_headattn.layers._multi_token_attention import MultiTokenAttention
 from keras_headattn.layers._re_attention import ReAttention
 from keras_headattn.layers._real_former_attention import RealFormerAttention
 from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
@@ -39,6 +40,7 @@ ATTENTIONS = {
     "collaborative": CollaborativeAttention,
     "talking_heads": TalkingHeadsAttention,
     "interacting": InteractingHeadAttention,
+    "multi_token": MultiTokenAttention,
     "evolving": EvolvingAttention,
     "real_former": RealFormerAttention,
     "synthesizer": SynthesizerAttention,
@@ -73,6 +75,7 @@ __all__ = [
     "MultiHeadAttention",
     "ReAttention",
     "MultiHeadExplicitAttention",
+    "MultiTokenAttention",
     "RealFormerAttention",
     "SelfAttentivePooling",
     "State",

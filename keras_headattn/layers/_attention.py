@@ -21,6 +21,7 @@ from keras_headattn._validation import (
     check_number,
     check_positive,
     check_probability,
+    check_switch,
 )
 from keras_headattn.layers._absorption import absorbed
 from keras_headattn.layers._attention_axes import AttentionAxes
@@ -58,6 +59,7 @@ STAGE_OF = {
     "_make_output_dense": "`make_output_dense`",
     "_get_common_kwargs_for_sublayer": "`build`",
 }
+ALONE = "evolve", "rows_interact", "score_rows"  # what a layer leaves alone whose rows of scores are independent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,6 +210,8 @@ class Attention(SavedNames):
     carries_scores = False
     # Projections that never have a bias.
     without_bias: tuple[str, ...] = ()
+    # Whether rows of scores that influence later ones do so within their segment alone.
+    separates_segments = False
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -259,9 +263,7 @@ class Attention(SavedNames):
         self.sliding_window = None if sliding_window is None else check_positive("sliding_window", sliding_window)
         self.dropout = check_probability("dropout", dropout)
         self.use_bias = check_boolean("use_bias", use_bias)
-        if not isinstance(use_gate, bool) and use_gate != "head":
-            raise ValueError(f"`use_gate` must be True, False or 'head'. Received: use_gate={use_gate!r}")
-        self.use_gate = use_gate
+        self.use_gate = check_switch("use_gate", use_gate, "head")
         self._output_shape = as_shape(output_shape)
         self.attention_axes = as_axes(attention_axes)
         if flash_attention and dropout:
@@ -292,7 +294,7 @@ class Attention(SavedNames):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
         self.role = role
         self.depth = None if depth is None else check_index("depth", depth)
-        rows_are_alone = all(getattr(type(self), x) is getattr(Attention, x) for x in ("evolve", "rows_interact"))
+        rows_are_alone = all(getattr(type(self), x) is getattr(Attention, x) for x in ALONE)
         self.query_chunk_size = as_chunk_size(query_chunk_size, self, rows_are_alone)
         if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
             raise ValueError(f"Attention needs a dtype of floats. Received: dtype={kwargs.get('dtype')!r}")
@@ -346,7 +348,7 @@ class Attention(SavedNames):
 
         Padded queries are then masked, and the cache is kept in position order.
         """
-        return False
+        return self.score_rows > 0
 
     @property
     def score_rows(self) -> int:
@@ -809,6 +811,16 @@ class Attention(SavedNames):
             constraint=self.kernel_constraint,
         )
 
+    def _add_bias(self, name, shape):
+        """Adds a weight with the layer's bias initializer, regularizer and constraint."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=self.bias_initializer.clone(),
+            regularizer=self.bias_regularizer,
+            constraint=self.bias_constraint,
+        )
+
     @property
     def query_dense(self) -> keras.layers.EinsumDense | None:
         return self._query_dense
@@ -1029,11 +1041,6 @@ class Attention(SavedNames):
         """Returns the cache with the last rows of the map, which the next row reads."""
         if not self.score_rows:
             return cache
-        if self.role in (None, "encoder"):
-            raise ValueError(
-                "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
-                f"'cross'. Received: role={self.role!r}"
-            )
         batch, _, length, _ = ops.shape(cache["value"])
         return cache | {"map": ops.zeros((batch, self.softmax_heads, self.score_rows, length), self.compute_dtype)}
 

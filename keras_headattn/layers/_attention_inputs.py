@@ -86,7 +86,8 @@ def check_segments(layer, segment_ids, query, cache):
     if segment_ids is None:
         return
     _check_integers("segment_ids", segment_ids)
-    if cache is not None or layer.rows_interact or not layer.axes.trivial:
+    interacts = layer.rows_interact and not layer.separates_segments
+    if cache is not None or interacts or not layer.axes.trivial:
         raise ValueError(
             "`segment_ids` are for inputs of 3 axes without a cache, and for layers in which no row of scores "
             f"influences later rows. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
@@ -158,6 +159,11 @@ class CallMask:
     rules: list
     is_causal: bool = False  # the first query reads the first key alone
     window: int | None = None  # of queries and keys at positions 0, 1, ...
+
+    @property
+    def segment_ids(self):
+        """`(B, n)` of packed sequences, or `None`."""
+        return next((ids for rule, ids, _ in self.rules if rule is _same_segment), None)
 
     def combined(self):
         """Returns one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""

@@ -68,7 +68,7 @@ class DifferentialAttention(Attention):
     @property
     def least_lambda(self) -> float:
         """The constant lambda_0."""
-        return 0.8 - 0.6 * math.exp(-0.3 * (self.depth or 0))
+        return least_lambda(self.depth)
 
     def project_query(self, query: Tensor, state: State) -> Tensor:
         return self._each_by_itself(super().project_query(query, state))
@@ -93,3 +93,7 @@ class DifferentialAttention(Attention):
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         heads = super().mix(weights, entry, state)
         return (1 - self.least_lambda) * rms_normalize(heads, self.norm_scale, epsilon=1e-5)
+
+
+def least_lambda(depth):
+    return 0.8 - 0.6 * math.exp(-0.3 * (depth or 0))

@@ -9,6 +9,7 @@ from keras_headattn._validation import chains, check_boolean, check_number, chec
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import convolve_maps
+from keras_headattn.ops._masks import where_allowed
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -78,12 +79,8 @@ class EvolvingAttention(Attention):
         self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
-    def rows_interact(self) -> bool:
-        return self.beta > 0 and self.kernel_size > 1
-
-    @property
     def score_rows(self) -> int:
-        return self.kernel_size - 1 if self.rows_interact else 0
+        return self.kernel_size - 1 if self.beta > 0 else 0
 
     def build(
         self,
@@ -98,13 +95,7 @@ class EvolvingAttention(Attention):
         if self._convolves(chains(previous_scores_shape, own)):
             size, heads = self.kernel_size, self.num_heads
             self.map_kernel = self.add_kernel("map_kernel", (size, size, heads, heads), self._kernel_initializer())
-            self.map_bias = self.add_weight(
-                name="map_bias",
-                shape=(heads,),
-                initializer=self.bias_initializer.clone(),
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.map_bias = self._add_bias("map_bias", (heads,))
 
     def _kernel_initializer(self):
         if not isinstance(self.map_initializer, initializers.Identity):
@@ -116,6 +107,14 @@ class EvolvingAttention(Attention):
 
     def _convolves(self, chained):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
+
+    def _with_map(self, cache):
+        if self.rows_interact and self.role in (None, "encoder"):
+            raise ValueError(
+                "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
+                f"'cross'. Received: role={self.role!r}"
+            )
+        return super()._with_map(cache)
 
     def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
         previous, cache = state.previous_scores, state.cache
@@ -129,7 +128,7 @@ class EvolvingAttention(Attention):
                 "This layer was built without a previous map and has no weights to convolve one: build it with "
                 f"`previous_scores_shape`. Received: previous_scores of shape {tuple(previous.shape)}"
             )
-        image = logits if state.mask is None else ops.where(state.mask, logits, ops.zeros((), logits.dtype))
+        image = where_allowed(logits, state.mask)
         earlier = None
         if cache is not None and "map" in cache:
             earlier = cache["map"]

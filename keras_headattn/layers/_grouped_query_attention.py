@@ -2,7 +2,7 @@ from typing import Any
 
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import check_positive
+from keras_headattn._validation import check_group
 from keras_headattn.layers._attention import Attention
 
 
@@ -31,12 +31,7 @@ class GroupedQueryAttention(Attention):
         self, num_heads: int, key_dim: int, value_dim: int | None = None, *, num_key_value_heads: int = 1, **kwargs: Any
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        self.num_key_value_heads = check_positive("num_key_value_heads", num_key_value_heads)
-        if num_heads % num_key_value_heads:
-            raise ValueError(
-                "`num_key_value_heads` must divide `num_heads`. "
-                f"Received: num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
-            )
+        self.num_key_value_heads = check_group("num_key_value_heads", num_key_value_heads, num_heads)
 
     @property
     def projections(self) -> dict[str, tuple[int, int]]:

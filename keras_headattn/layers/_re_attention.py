@@ -9,6 +9,7 @@ from keras_headattn._validation import check_boolean
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._query_chunks import as_chunk_size
 from keras_headattn.ops import exchange_heads
+from keras_headattn.ops._masks import where_allowed
 
 EPSILON = 1e-5
 MOMENTUM = 0.9  # of the moving statistics
@@ -63,9 +64,7 @@ class ReAttention(Attention):
         super().build(query_shape, value_shape, key_shape)
         shape = (self.num_heads,)
         self.mixing_kernel = self.add_kernel("mixing_kernel", 2 * shape, self.mixing_initializer)
-        bias = dict(regularizer=self.bias_regularizer, constraint=self.bias_constraint)
-        start = self.bias_initializer.clone()
-        self.mixing_bias = self.add_weight(name="mixing_bias", shape=shape, initializer=start, **bias)
+        self.mixing_bias = self._add_bias("mixing_bias", shape)
         self.norm_scale = self.add_weight(name="norm_scale", shape=shape, initializer="ones")
         self.norm_offset = self.add_weight(name="norm_offset", shape=shape, initializer="zeros")
         state = dict(shape=shape, trainable=False, autocast=False, aggregation="mean")
@@ -83,7 +82,7 @@ class ReAttention(Attention):
         mean, variance = self._statistics(mixed, state)
         normal = (mixed - mean) * ops.rsqrt(variance + EPSILON) * scale + offset
         factor = self.key_dim**-0.5 if self.transform_scale else 1.0
-        return ops.cast(factor * _allowed(normal, state.mask), logits.dtype)
+        return ops.cast(factor * where_allowed(normal, state.mask), logits.dtype)
 
     def drop(self, weights: Tensor, state: State) -> Tensor:
         return weights  # `weigh` did it
@@ -111,10 +110,5 @@ def _by_head(vector, maps):
     return ops.cast(vector, maps.dtype)[None, :, None, None]
 
 
-def _allowed(maps, mask):
-    """Returns maps `(B, h, n, m)` with 0 where the mask forbids."""
-    return maps if mask is None else ops.where(mask, maps, ops.zeros((), maps.dtype))
-
-
 def _sums(maps, mask):
-    return ops.sum(_allowed(maps, mask), axis=(0, 2, 3), keepdims=True)
+    return ops.sum(where_allowed(maps, mask), axis=(0, 2, 3), keepdims=True)

@@ -1,6 +1,7 @@
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_headattn._types import Tensor
@@ -28,6 +29,14 @@ def exchange_heads(maps: Tensor, kernel: Tensor) -> Tensor:
         return _product(maps, kernel), gradient
 
     return exchange(maps, ops.copy(kernel))
+
+
+def exchange_in_groups(maps, kernels):
+    """Adds to maps `(B, h, n, m)` what kernels `(h / g, g, g)` make of the heads of each group."""
+    groups, g, _ = kernels.shape
+    # One matrix (h, h), with the kernels along its diagonal.
+    blocks = kernels[:, :, None] * ops.cast(np.eye(groups)[:, None, :, None], kernels.dtype)
+    return exchange_heads(maps, ops.reshape(blocks, (groups * g, -1)) + ops.cast(np.eye(groups * g), kernels.dtype))
 
 
 def _product(maps, kernel):

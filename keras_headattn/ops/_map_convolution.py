@@ -3,6 +3,7 @@ import numpy as np
 from keras import ops
 
 from keras_headattn._types import Tensor
+from keras_headattn.ops._masks import where_allowed
 
 
 def convolve_maps(
@@ -39,9 +40,7 @@ def convolve_maps(
     """
     size = kernel.shape[0]
     batch, heads, n, m = ops.shape(maps)
-    # Convolutions cannot have empty inputs or results: zeros are added at the end, and cut off.
-    more_items = 1 if isinstance(batch, int) and not batch else 0  # an unknown empty batch does no harm
-    more_rows, more_columns = (0 if isinstance(length, int) and length else 1 for length in (n, m))
+    more_items, more_rows, more_columns = _more(batch, n, m)
     padding = [(0, more_items), (0, 0), (0, more_rows), (0, more_columns)]
     if role == "encoder":
         if not more_items + more_rows + more_columns:
@@ -53,9 +52,7 @@ def convolve_maps(
     if earlier_rows is None:
         earlier_rows = ops.zeros((batch, heads, size - 1, m), maps.dtype)
     else:
-        positions = query_positions[:1] + ops.arange(1 - size, 0, dtype="int32")
-        there = ops.expand_dims(ops.greater_equal(positions, 0), 1)
-        earlier_rows = ops.where(there, earlier_rows, ops.zeros((), maps.dtype))
+        earlier_rows = _from_first_row(earlier_rows, query_positions)
     before, after = (size - 1, 0) if role == "decoder" else (shift, shift)
     padding[3] = (before, after + more_columns)
     padded = ops.pad(ops.concatenate([earlier_rows, maps], axis=2), padding)
@@ -65,6 +62,65 @@ def convolve_maps(
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
     convolved = _cut(_convolve(padded, kernel, bias, "valid"), more_items, n, m)
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
+
+
+def _from_first_row(rows, query_positions):
+    """Returns the rows `(B, h, r, m)` before the queries, with 0 for those before position 0."""
+    there = query_positions[:1] + ops.arange(-rows.shape[2], 0, dtype="int32") >= 0
+    return ops.where(there[:, None], rows, ops.zeros((), rows.dtype))
+
+
+def convolve_each_head(maps, kernel, mask=None, earlier_rows=None, query_positions=None, segment_ids=None):
+    """Adds to each head's map `(B, h, n, m)` its convolution by a kernel `(h, a, b)`, b odd. Forbidden entries are 0.
+
+    Entry `(i, j)` reads rows i - a + 1 to i, also `earlier_rows` `(B, h, a - 1, m)`, and columns up to (b - 1) / 2
+    away. With `segment_ids` `(B, n)` it reads no row of another segment. Returns maps, and the last rows that were
+    read, in place of `earlier_rows`.
+    """
+    maps = where_allowed(maps, mask)
+    dtype = keras.backend.standardize_dtype(maps.dtype)
+    wide = keras.backend.result_type(dtype, "float32")
+    image, kernel, last = ops.cast(maps, wide), ops.cast(kernel, wide), None
+    if earlier_rows is not None:
+        earlier_rows = _from_first_row(earlier_rows, query_positions)
+        last = ops.concatenate([earlier_rows, ops.cast(maps, earlier_rows.dtype)], axis=2)[:, :, ops.shape(maps)[2] :]
+    if segment_ids is None:
+        convolved = image + _convolve_each_head(image, kernel, earlier_rows)
+    else:
+        convolved = image
+        for back, taps in enumerate(reversed(ops.split(kernel, kernel.shape[1], axis=1))):
+            same = ops.equal(segment_ids, _moved(segment_ids, 1, back))[:, None, :, None]
+            rows = ops.where(same, _moved(image, 2, back), ops.zeros((), wide))
+            convolved = convolved + _convolve_each_head(rows, taps)
+    if dtype == "float16":
+        convolved = ops.clip(convolved, *(float(sign * np.finfo(dtype).max) for sign in (-1, 1)))
+    return where_allowed(ops.cast(convolved, dtype), mask), last
+
+
+def _convolve_each_head(maps, kernel, earlier_rows=None):
+    _, rows, columns = kernel.shape
+    batch, heads, n, m = ops.shape(maps)
+    if earlier_rows is None:
+        earlier_rows = ops.zeros((batch, heads, rows - 1, m), maps.dtype)
+    more_items, more_rows, more_columns = _more(batch, n, m)
+    padding = [(0, more_items), (0, 0), (0, more_rows), (columns // 2, columns // 2 + more_columns)]
+    images = ops.pad(ops.concatenate([ops.cast(earlier_rows, maps.dtype), maps], axis=2), padding)
+    images = ops.transpose(images, (0, 2, 3, 1))  # channels last: the faster layout on CPUs
+    kernel = ops.transpose(kernel, (1, 2, 0))[..., None]
+    images = ops.depthwise_conv(images, kernel, padding="valid", data_format="channels_last")
+    return _cut(ops.transpose(images, (0, 3, 1, 2)), more_items, n, m)
+
+
+def _moved(x, axis, steps):
+    """Moves rows to later ones, and zeros to the first."""
+    padding = [(steps if place == axis else 0, 0) for place in range(len(x.shape))]
+    return ops.pad(x, padding)[(slice(None),) * axis + (slice(ops.shape(x)[axis]),)]
+
+
+def _more(batch, n, m):
+    """Returns how many zeros to add at the ends of axes, and to cut off: convolutions cannot be empty."""
+    more_items = 1 if isinstance(batch, int) and not batch else 0  # an unknown empty batch does no harm
+    return more_items, *(0 if isinstance(length, int) and length else 1 for length in (n, m))
 
 
 def _cut(maps, more_items, n, m):

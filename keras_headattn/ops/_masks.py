@@ -33,6 +33,11 @@ def sliding_window_mask(query_positions: Tensor, key_positions: Tensor, window: 
     return ops.less(ops.abs(distances), window)[None]
 
 
+def where_allowed(maps, mask):
+    """Returns maps `(B, h, n, m)` with 0 where the mask, or `None`, forbids."""
+    return maps if mask is None else ops.where(mask, maps, ops.zeros((), maps.dtype))
+
+
 def check_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
     """Returns a mask of booleans, or of zeros and ones, as a boolean tensor that broadcasts to `shape`."""
     check_dense(name, mask)

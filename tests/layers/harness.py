@@ -61,6 +61,7 @@ SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
 DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
 KNOCKING = {**GROUPED, "knocking": ("query", "key", "value")}
 COMPONENTS = {**SIZES, "num_components": 2}
+TOKENS = {**SIZES, "logits_kernel_size": (3, 5), "weights_kernel_size": (2, 3), "mix_logits": True, "mix_weights": 3}
 OPTIONS = {**SIZES, "qk_norm": True, "attn_logits_soft_cap": 5.0, "use_sinks": True}
 GRAPH = {"num_heads": HEADS, "key_dim": KEY_DIM, "use_bias": True}
 RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
@@ -126,6 +127,22 @@ CASES = [
     Case("knocking_heads_linear", layers.KnockingHeadsAttention, KNOCKING, (4,), 4),
     Case("multi_head_explicit", layers.MultiHeadExplicitAttention, COMPONENTS),
     Case("collaborative", layers.CollaborativeAttention, {**SIZES, "shared_dim": 7}, key_bias_cancels=False),
+    Case(
+        "multi_token",
+        layers.MultiTokenAttention,
+        TOKENS,
+        by_content=False,
+        rows_sum_to_one=False,
+        key_bias_cancels=False,
+    ),
+    Case(
+        "multi_token_normed",
+        layers.MultiTokenAttention,
+        {**TOKENS, "head_norm": "depth", "output_gate": True},
+        by_content=False,
+        rows_sum_to_one=False,
+        key_bias_cancels=False,
+    ),
     Case("talking_chunks", layers.TalkingHeadsAttention, {**SIZES, "query_chunk_size": 2}, rows_sum_to_one=False),
     Case("relative_chunks", layers.MultiHeadAttention, {**RELATIVE, "query_chunk_size": 2}, by_content=False),
     Case("real_former", layers.RealFormerAttention, SIZES),
@@ -139,7 +156,7 @@ def each(cases):
 
 # Without the cases whose stages are those of another case.
 ALIKE = ("gated", "gated_by_head", "luong_general", "luong_concat", "talking_2_3_4", "multi_query")
-ALIKE += ("knocking_heads_linear",)
+ALIKE += ("knocking_heads_linear", "multi_token_normed")
 KINDS = [case for case in CASES if case.name not in ALIKE]
 CAUSAL = [case for case in KINDS if case.causal]
 # The base as it is, and a layer for each stage that one replaces: `score`, `evolve`, `weigh`, `mix`, `attend`.

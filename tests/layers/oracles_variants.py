@@ -299,6 +299,47 @@ def collaborative(key_dim):
     return equation
 
 
+def convolved(weights, name, maps, mask):
+    """Of rows up to this one and columns on both sides; the weights leave out the identity."""
+    if f"{name}_kernel" not in weights:
+        return maps
+    kernel = weights[f"{name}_kernel"].copy()
+    kernel[:, -1, kernel.shape[2] // 2] += 1
+    (_, rows, columns), m = kernel.shape, maps.shape[2]
+    made = np.zeros(maps.shape)
+    for i, r, c in np.argwhere(mask):
+        for a, b in np.ndindex(rows, columns):
+            row, column = r - (rows - 1 - a), c + b - columns // 2
+            if row >= 0 and 0 <= column < m and mask[i, row, column]:
+                made[i, r, c] += kernel[i, a, b] * maps[i, row, column]
+    return made
+
+
+def mixed_in_groups(weights, name, maps):
+    kernel = weights.get(f"{name}_mixing_kernel", np.zeros((1, len(maps), len(maps))))
+    mixed, size = maps.copy(), kernel.shape[1]
+    for group, a, b in np.ndindex(kernel.shape):
+        mixed[group * size + b] += maps[group * size + a] * kernel[group, a, b]
+    return mixed
+
+
+def multi_token(depth=None, has_factor=False):
+    def equation(weights, query, key, value, mask, cap=None, bias=0.0):
+        logits = grouped_logits(weights, query, key, cap, bias)
+        mask = mask[: len(logits)]
+        logits = mixed_in_groups(weights, "logits", convolved(weights, "logits", logits, mask))
+        maps = convolved(weights, "weights", softmaxes(weights, logits, mask), mask)
+        maps = mixed_in_groups(weights, "weights", maps)
+        heads = mix(maps, value)
+        if "norm_scale" in weights:
+            heads = head_norm(heads, weights["norm_scale"], depth) / (1 if has_factor else 1 - first_lambda(depth))
+        if "output_gate_kernel" in weights:
+            heads /= 1 + np.exp(-heads @ weights["output_gate_kernel"] - weights["output_gate_bias"])
+        return maps, heads
+
+    return equation
+
+
 def attention(equation, weights, query, value, key=None, mask=None, cap=None, bias=0.0):
     """Output and scores of a whole layer; `mask` (B, 1 or h, n, m), `bias` anything that broadcasts to (B, h, n, m)."""
     key = value if key is None else key

@@ -128,6 +128,8 @@ def test_kernels_say_where_their_heads_are(case):
     mixing = {"key_mixing", "value_mixing"} if case.layer is layers.MultiHeadExplicitAttention else set()
     if case.layer is layers.CollaborativeAttention:
         assert marked.pop("mixing").heads.axis == 0
+    if case.layer is layers.MultiTokenAttention:
+        assert all(marked.pop(kind).heads.axis == 0 for kind in ("logits", "weights"))
     assert set(marked) == {"query", "key", "value"} - ({"key"} if layer.key_dense is None else set()) | mixing
     assert all(len(x.shape) == 3 - (kind in mixing) and x.heads.axis == 1 for kind, x in marked.items())
 

@@ -55,6 +55,12 @@ LAYERS = {
     ),
     "re_attention": ("ReAttention", SIZES, oracles_variants.re_attention(), HEADS),
     "knocking_heads": ("KnockingHeadsAttention", SIZES, oracles_variants.knocking_heads, HEADS),
+    "multi_token": (
+        "MultiTokenAttention",
+        {**SIZES, "logits_kernel_size": (3, 5), "weights_kernel_size": (2, 3), "mix_logits": True},
+        oracles_variants.multi_token(),
+        HEADS,
+    ),
     "multi_head_explicit": (
         "MultiHeadExplicitAttention",
         {**SIZES, "num_components": 2},
@@ -222,7 +228,8 @@ def test_segments_of_golden_vectors(golden):
 
 # Those without options of their own. Rows of an evolving map read those before them, of whatever segment.
 each_layer = each([case for case in KINDS if case.name != "options"])
-each_layer_by_segment = each([case for case in KINDS if case.name != "options" and "evolving" not in case.name])
+SEGMENTED = [case for case in KINDS if case.name != "options" and not case.make().rows_interact]
+each_layer_by_segment = each(SEGMENTED)
 
 
 def pair(case, x, **options):

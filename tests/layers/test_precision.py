@@ -42,7 +42,7 @@ def test_close_to_float32(case, dtype):
 @each_computation
 def test_one_head(case):
     """A product of TensorFlow writes out of bounds there in bfloat16: other values at each call, or a crash."""
-    sizes = ("num_heads", "key_heads", "value_heads", "num_key_value_heads", "num_components")
+    sizes = ("num_heads", "key_heads", "value_heads", "num_key_value_heads", "num_components", "mix_weights")
     one = {"key_dim": QUERY_WIDTH, **{name: 1 for name in sizes if name in case.arguments}}
     inputs = [np.tile(x, (2, 4, 1)) for x in cross_inputs()]
     expected = build(case.make(dtype="float64", **one), *inputs)(*(x.astype("float64") for x in inputs))

@@ -13,7 +13,7 @@ from keras_headattn.training import Model, make_strategy
 from tests.layers.harness import CASES, KINDS, array, build, check_close, each, self_input
 
 LENGTH, CHUNK = 11, 3  # four chunks, the last one of two queries
-REFUSED = (layers.EvolvingAttention, layers.RealFormerAttention, layers.ReAttention)
+REFUSED = (layers.EvolvingAttention, layers.RealFormerAttention, layers.ReAttention, layers.MultiTokenAttention)
 each_that_fits = each([case for case in KINDS if case.layer not in REFUSED and not case.name.endswith("chunks")])
 
 KEY_MASK = np.array([[True] * 9 + [False] * 2, [False] + [True] * 10])

@@ -1,0 +1,126 @@
+from typing import Any
+
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._heads import mark_heads
+from keras_headattn._types import Shape, Tensor
+from keras_headattn._validation import as_kernel_size, check_boolean, check_group, check_switch
+from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._differential_attention import least_lambda
+from keras_headattn.layers._intermediates import record
+from keras_headattn.ops._dense import rms_normalize
+from keras_headattn.ops._exchange_heads import exchange_in_groups
+from keras_headattn.ops._map_convolution import convolve_each_head
+
+
+@register_keras_serializable(package="keras_headattn")
+class MultiTokenAttention(Attention):
+    """Attention whose logits are convolved over neighbouring queries and keys (MTA).
+
+    With a kernel C for each head and the products QK, which are 0 where the mask forbids and in other segments' rows,
+
+        logits[i, j] = sum over a, b of C[a, b] QK[i - (c_q - 1 - a), j + b - (c_k - 1) / 2]
+
+    Mask padded queries, too, with `query_mask`. Kernels and mixing matrices start as the identity, which the weights
+    leave out: without `head_norm` and `output_gate` this is multi-head attention at first. Decode without gaps.
+
+    Source: Golovneva et al. 2025, "Multi-token attention".
+
+    Args:
+        logits_kernel_size, weights_kernel_size: `(c_q, c_k)`, c_k odd, before and after the softmax; or `None`.
+        mix_logits: True to mix the logits of all heads.
+        mix_weights: size `g` of the groups of heads that mix their weights. Default `None`: no mixing.
+        head_norm: True for an RMS norm of each head's output; `"depth"`: times `1 - lambda_0` of differential attention.
+        output_gate: True to gate each number of a head by a sigmoid of a projection of the head; `"head"`: the head.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors, without `query_chunk_size`.
+            Scores are returned after mixing. Weights are `logits_kernel` and `weights_kernel` `(h, c_q, c_k)`,
+            `logits_mixing_kernel` `(1, h, h)`, `weights_mixing_kernel` `(h / g, g, g)`, those of norm and gate.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> tuple(MultiTokenAttention(num_heads=4, key_dim=4)(x, x, use_causal_mask=True).shape)
+    (2, 5, 16)
+    """
+
+    separates_segments = True
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        logits_kernel_size: tuple[int, int] | None = (6, 11),
+        weights_kernel_size: tuple[int, int] | None = None,
+        mix_logits: bool = False,
+        mix_weights: int | None = None,
+        head_norm: bool | str = False,
+        output_gate: bool | str = False,
+        **kwargs: Any,
+    ):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
+        self.logits_kernel_size = as_kernel_size("logits_kernel_size", logits_kernel_size)
+        self.weights_kernel_size = as_kernel_size("weights_kernel_size", weights_kernel_size)
+        self.mix_logits = check_boolean("mix_logits", mix_logits)
+        self.mix_weights = mix_weights if mix_weights is None else check_group("mix_weights", mix_weights, num_heads)
+        self.head_norm = check_switch("head_norm", head_norm, "depth")
+        self.output_gate = check_switch("output_gate", output_gate, "head")
+
+    @property
+    def score_rows(self) -> int:
+        return sum(size[0] - 1 for size in (self.logits_kernel_size, self.weights_kernel_size) if size)
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        h, g, e = self.num_heads, self.mix_weights, self.value_dim
+        for name, mixing in (("logits", self.mix_logits and (1, h, h)), ("weights", g and (h // g, g, g))):
+            size = getattr(self, f"{name}_kernel_size")
+            for kernel, shape in ((f"{name}_kernel", size and (h, *size)), (f"{name}_mixing_kernel", mixing)):
+                setattr(self, kernel, self.add_kernel(kernel, shape, initializers.Zeros()) if shape else None)
+            if size:
+                mark_heads(getattr(self, f"{name}_kernel"), 0, name, self.role)
+        if self.head_norm:
+            self.norm_scale = self.add_weight(name="norm_scale", shape=(e,), initializer="ones")
+        if self.output_gate:
+            shape = e, 1 if self.output_gate == "head" else e
+            start = initializers.TruncatedNormal(stddev=query_shape[-1] ** -0.5)
+            self.output_gate_kernel = self.add_kernel("output_gate_kernel", shape, start)
+            self.output_gate_bias = self._add_bias("output_gate_bias", shape[1:])
+
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[Tensor, Tensor, Any, Any]:
+        cache, rows = state.cache, {}
+        if remembers := cache is not None and "map" in cache:
+            count = self.score_rows - (self.weights_kernel_size or [1])[0] + 1
+            rows = {"logits": cache["map"][:, :, :count], "weights": cache["map"][:, :, count:]}
+        logits = self._compose("logits", self.biased_score(query, entry, state), rows, state)
+        weights = self._compose("weights", self.weigh(logits, entry, state), rows, state)
+        record(self, queries=query, logits=logits, weights=weights)
+        cache = cache | {"map": ops.concatenate([*rows.values()], axis=2)} if remembers else cache
+        return self.mix(self.drop(weights, state), entry, state), weights, state.previous_scores, cache
+
+    def _compose(self, name, maps, rows, state):
+        """Convolves and mixes logits or weights, and replaces their `rows` of earlier calls."""
+        kernel, mixing = getattr(self, f"{name}_kernel"), getattr(self, f"{name}_mixing_kernel")
+        if kernel is not None:
+            further = rows.get(name), state.query_positions, state.masks and state.masks.segment_ids
+            maps, rows[name] = convolve_each_head(maps, kernel, state.mask, *further)
+        return exchange_in_groups(maps, mixing) if mixing is not None else maps
+
+    def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        heads = super().mix(weights, entry, state)
+        if self.head_norm:
+            factor = 1 - least_lambda(self.depth) if self.head_norm == "depth" else 1.0
+            heads = factor * rms_normalize(heads, self.norm_scale, epsilon=1e-5)
+        if self.output_gate:
+            heads = heads * ops.sigmoid(ops.tensordot(heads, self.output_gate_kernel, axes=1) + self.output_gate_bias)
+        return heads
+
+    def get_config(self) -> dict[str, Any]:
+        names = "logits_kernel_size", "weights_kernel_size", "mix_logits", "mix_weights", "head_norm", "output_gate"
+        return super().get_config() | {name: getattr(self, name) for name in names}
