@@ -14,7 +14,7 @@ from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
 VARIANTS = ("MultiHead", "GroupedQuery", "KnockingHeads", "MultiHeadExplicit", "Differential", "MixtureOfHeads")
-VARIANTS += ("Interacting", "TalkingHeads", "ReAttention", "Collaborative", "Interacting, pairwise")
+VARIANTS += ("Interacting", "TalkingHeads", "MultiToken", "ReAttention", "Collaborative", "Interacting, pairwise")
 MAX_BYTES = 4e9
 
 
@@ -38,6 +38,7 @@ def layer(variant, heads):
         "MixtureOfHeads": layers.MixtureOfHeadsAttention,
         "Interacting": layers.InteractingHeadAttention,
         "TalkingHeads": layers.TalkingHeadsAttention,
+        "MultiToken": layers.MultiTokenAttention,
         "ReAttention": layers.ReAttention,
         "Collaborative": functools.partial(layers.CollaborativeAttention, shared_dim=WIDTH // 2),
         "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
@@ -85,6 +86,8 @@ def operations(variant, heads, length):
         "Interacting": products - projection + projection // heads + WIDTH * WIDTH,
         "MixtureOfHeads": products + 2 * TOKENS * WIDTH * (heads + 2),
         "TalkingHeads": products + 2 * 2 * heads * heads * pairs,
+        # A kernel of 6 queries and 11 keys for each head.
+        "MultiToken": products + 2 * 6 * 11 * heads * pairs,
         "ReAttention": products + 2 * heads * heads * pairs,
         # Queries and keys half as wide, of which each head reads all.
         "Collaborative": products - projection + pairs * WIDTH * (heads - 2) + 2 * TOKENS * WIDTH * heads,

@@ -78,7 +78,7 @@ def as_kernel_size(name, size):
     if size is None:
         return None
     is_pair = isinstance(size, (tuple, list)) and len(size) == 2
-    if not is_pair or not all(type(x) is int and x > 0 for x in size) or size[1] % 2 == 0:
+    if not is_pair or not all(type(x) is int and 0 < x <= MOST for x in size) or size[1] % 2 == 0:
         raise ValueError(f"`{name}` must be two positive integers, the second odd, or None. Received: {name}={size!r}")
     return tuple(size)
 

@@ -68,7 +68,7 @@ class DifferentialAttention(Attention):
     @property
     def least_lambda(self) -> float:
         """The constant lambda_0."""
-        return least_lambda(self.depth)
+        return _least_lambda(self.depth or 0)
 
     def project_query(self, query: Tensor, state: State) -> Tensor:
         return self._each_by_itself(super().project_query(query, state))
@@ -91,9 +91,14 @@ class DifferentialAttention(Attention):
         return weights[:, ::2] - ops.cast(share, weights.dtype) * weights[:, 1::2]
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        heads = super().mix(weights, entry, state)
-        return (1 - self.least_lambda) * rms_normalize(heads, self.norm_scale, epsilon=1e-5)
+        return normalize_heads(super().mix(weights, entry, state), self.norm_scale, self.depth or 0)
 
 
-def least_lambda(depth):
-    return 0.8 - 0.6 * math.exp(-0.3 * (depth or 0))
+def normalize_heads(heads, scale, depth=None):
+    """Divides each head by its root mean square; with a depth, also multiplies it by 1 - lambda_0."""
+    factor = 1.0 if depth is None else 1 - _least_lambda(depth)
+    return factor * rms_normalize(heads, scale, epsilon=1e-5)
+
+
+def _least_lambda(depth):
+    return 0.8 - 0.6 * math.exp(-0.3 * depth)

@@ -1,20 +1,18 @@
 from typing import Any
 
-from keras import initializers, ops
-from keras.saving import register_keras_serializable
+from keras import initializers, ops, saving
 
 from keras_headattn._heads import mark_heads
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import as_kernel_size, check_boolean, check_group, check_switch
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.layers._differential_attention import least_lambda
+from keras_headattn.layers._differential_attention import normalize_heads
 from keras_headattn.layers._intermediates import record
-from keras_headattn.ops._dense import rms_normalize
 from keras_headattn.ops._exchange_heads import exchange_in_groups
 from keras_headattn.ops._map_convolution import convolve_each_head
 
 
-@register_keras_serializable(package="keras_headattn")
+@saving.register_keras_serializable(package="keras_headattn")
 class MultiTokenAttention(Attention):
     """Attention whose logits are convolved over neighbouring queries and keys (MTA).
 
@@ -29,9 +27,8 @@ class MultiTokenAttention(Attention):
 
     Args:
         logits_kernel_size, weights_kernel_size: `(c_q, c_k)`, c_k odd, before and after the softmax; or `None`.
-        mix_logits: True to mix the logits of all heads.
-        mix_weights: size `g` of the groups of heads that mix their weights. Default `None`: no mixing.
-        head_norm: True for an RMS norm of each head's output; `"depth"`: times `1 - lambda_0` of differential attention.
+        mix_logits, mix_weights: True to mix the logits of all heads; size `g` of groups that mix weights, or `None`.
+        head_norm: True for an RMS norm of each head's output; `"depth"`: times `1 - lambda_0`, as in differential ones.
         output_gate: True to gate each number of a head by a sigmoid of a projection of the head; `"head"`: the head.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors, without `query_chunk_size`.
             Scores are returned after mixing. Weights are `logits_kernel` and `weights_kernel` `(h, c_q, c_k)`,
@@ -94,29 +91,26 @@ class MultiTokenAttention(Attention):
             self.output_gate_bias = self._add_bias("output_gate_bias", shape[1:])
 
     def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[Tensor, Tensor, Any, Any]:
-        cache, rows = state.cache, {}
+        cache, rows = state.cache, (None, None)
         if remembers := cache is not None and "map" in cache:
-            count = self.score_rows - (self.weights_kernel_size or [1])[0] + 1
-            rows = {"logits": cache["map"][:, :, :count], "weights": cache["map"][:, :, count:]}
-        logits = self._compose("logits", self.biased_score(query, entry, state), rows, state)
-        weights = self._compose("weights", self.weigh(logits, entry, state), rows, state)
+            rows = ops.split(cache["map"], [(self.logits_kernel_size or [1])[0] - 1], axis=2)
+        logits, of_logits = self._compose("logits", self.biased_score(query, entry, state), rows[0], state)
+        weights, of_weights = self._compose("weights", self.weigh(logits, entry, state), rows[1], state)
         record(self, queries=query, logits=logits, weights=weights)
-        cache = cache | {"map": ops.concatenate([*rows.values()], axis=2)} if remembers else cache
+        cache = cache | {"map": ops.concatenate([of_logits, of_weights], axis=2)} if remembers else cache
         return self.mix(self.drop(weights, state), entry, state), weights, state.previous_scores, cache
 
     def _compose(self, name, maps, rows, state):
-        """Convolves and mixes logits or weights, and replaces their `rows` of earlier calls."""
+        """Returns convolved and mixed logits or weights, and the rows that the next call reads, if it gets `rows`."""
         kernel, mixing = getattr(self, f"{name}_kernel"), getattr(self, f"{name}_mixing_kernel")
-        if kernel is not None:
-            further = rows.get(name), state.query_positions, state.masks and state.masks.segment_ids
-            maps, rows[name] = convolve_each_head(maps, kernel, state.mask, *further)
-        return exchange_in_groups(maps, mixing) if mixing is not None else maps
+        segment_ids = state.masks and state.masks.segment_ids
+        maps, rows = convolve_each_head(maps, kernel, state.mask, rows, state.query_positions, segment_ids)
+        return exchange_in_groups(maps, mixing), rows
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         heads = super().mix(weights, entry, state)
         if self.head_norm:
-            factor = 1 - least_lambda(self.depth) if self.head_norm == "depth" else 1.0
-            heads = factor * rms_normalize(heads, self.norm_scale, epsilon=1e-5)
+            heads = normalize_heads(heads, self.norm_scale, self.depth or 0 if self.head_norm == "depth" else None)
         if self.output_gate:
             heads = heads * ops.sigmoid(ops.tensordot(heads, self.output_gate_kernel, axes=1) + self.output_gate_bias)
         return heads

@@ -32,7 +32,9 @@ def exchange_heads(maps: Tensor, kernel: Tensor) -> Tensor:
 
 
 def exchange_in_groups(maps, kernels):
-    """Adds to maps `(B, h, n, m)` what kernels `(h / g, g, g)` make of the heads of each group."""
+    """Adds to maps `(B, h, n, m)` what kernels `(h / g, g, g)`, or `None`, make of the heads of each group."""
+    if kernels is None:
+        return maps
     groups, g, _ = kernels.shape
     # One matrix (h, h), with the kernels along its diagonal.
     blocks = kernels[:, :, None] * ops.cast(np.eye(groups)[:, None, :, None], kernels.dtype)

@@ -77,6 +77,8 @@ def convolve_each_head(maps, kernel, mask=None, earlier_rows=None, query_positio
     away. With `segment_ids` `(B, n)` it reads no row of another segment. Returns maps, and the last rows that were
     read, in place of `earlier_rows`.
     """
+    if kernel is None:
+        return maps, earlier_rows
     maps = where_allowed(maps, mask)
     dtype = keras.backend.standardize_dtype(maps.dtype)
     wide = keras.backend.result_type(dtype, "float32")

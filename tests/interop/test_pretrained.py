@@ -95,6 +95,7 @@ def test_attention_without_keys(folders):
     functools.partial(EvolvingAttention, alpha=0.0, beta=0.0),
     functools.partial(TalkingHeadsAttention, mixing_initializer="identity"),
     "knocking_heads",
+    "multi_token",
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_attention_that_keeps_the_function(kind, attention, folders, models):

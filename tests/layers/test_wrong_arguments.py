@@ -9,10 +9,11 @@ from keras_headattn import layers, positions
 from keras_headattn.layers import ATTENTIONS, GraphAttention, MultiHeadAttention
 
 SIZES = ("num_heads", "key_dim", "value_dim", "sliding_window", "num_clusters", "kernel_size", "max_length")
-SIZES += ("num_key_value_heads", "num_components", "shared_dim")
+SIZES += ("num_key_value_heads", "num_components", "shared_dim", "mix_weights")
 SIZES += ("intermediate_dim", "hidden_dim", "filters", "strides", "max_distance", "height", "width")
 BOOLEANS = ("use_bias", "use_gate", "use_sinks", "qk_norm", "flash_attention", "convolve_first", "static")
 BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out", "detach_neighbours")
+BOOLEANS += ("mix_logits", "head_norm", "output_gate")
 BOOLEANS += (
     "downsample",
     "gated",
@@ -27,6 +28,7 @@ KINDS = {
     SIZES: (0, -1, 10**30, 2.0, True, "2", object()),
     BOOLEANS: ("False", 1, 0.5, object()),
     ("rank", "depth", "shared_heads", "active_heads"): (-1, 10**30, 2.0, True, "2", object()),
+    ("logits_kernel_size", "weights_kernel_size"): ((3, 4), (0, 3), (3,), (2.0, 3), 5, "35", object()),
     ("knocking",): ((), "values", ("key", "key"), ("value", "value_mlp"), 3, object()),
     ("seed",): ("1", 1.5, True, 10**30, object()),
     ("dropout", "activation_dropout", "epsilon", "centre_gradient", "balance"): (
