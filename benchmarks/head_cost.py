@@ -14,7 +14,8 @@ from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
 VARIANTS = ("MultiHead", "GroupedQuery", "KnockingHeads", "MultiHeadExplicit", "Differential", "MixtureOfHeads")
-VARIANTS += ("Interacting", "TalkingHeads", "MultiToken", "ReAttention", "Collaborative", "Interacting, pairwise")
+VARIANTS += ("Interacting", "TalkingHeads", "MultiToken", "ReAttention", "Collaborative", "Interleaved")
+VARIANTS += ("Interacting, pairwise",)
 MAX_BYTES = 4e9
 
 
@@ -41,6 +42,7 @@ def layer(variant, heads):
         "MultiToken": layers.MultiTokenAttention,
         "ReAttention": layers.ReAttention,
         "Collaborative": functools.partial(layers.CollaborativeAttention, shared_dim=WIDTH // 2),
+        "Interleaved": layers.InterleavedHeadAttention,
         "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
     }[variant]
     if variant == "Differential":  # two maps a head: as many maps and as wide projections as the others
@@ -91,6 +93,8 @@ def operations(variant, heads, length):
         "ReAttention": products + 2 * heads * heads * pairs,
         # Queries and keys half as wide, of which each head reads all.
         "Collaborative": products - projection + pairs * WIDTH * (heads - 2) + 2 * TOKENS * WIDTH * heads,
+        # Two pseudo-tokens for each token: four times the pairs, and mixtures of heads before and after.
+        "Interleaved": products + 3 * 2 * 2 * pairs * WIDTH + 4 * 2 * 2 * TOKENS * WIDTH * heads,
         # Every pair of heads has logits and values, and the output projection reads them all.
         "Interacting, pairwise": (3 + heads) * projection + 2 * 2 * heads * pairs * WIDTH,
     }[variant]
@@ -98,7 +102,7 @@ def operations(variant, heads, length):
 
 def map_bytes(variant, heads, length):
     """Returns the memory of the maps: logits, weights and the gradients of both."""
-    maps = heads * heads if variant == "Interacting, pairwise" else heads
+    maps = {"Interacting, pairwise": heads, "Interleaved": 4}.get(variant, 1) * heads
     return 4 * 4 * maps * TOKENS * length
 
 
@@ -139,7 +143,8 @@ def main():
         f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
         f"`length`, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
         "multi-head explicit attention half as many components as heads, differential attention half as many heads, "
-        "each with two maps, collaborative heads half as many shared features as the width.",
+        "each with two maps, collaborative heads half as many shared features as the width, interleaved heads two "
+        "pseudo-tokens for each token.",
         timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),

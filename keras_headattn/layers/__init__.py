@@ -15,6 +15,7 @@ from keras_headattn.layers._graph_attention import GraphAttention
 from keras_headattn.layers._graph_block import GraphBlock
 from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
 from keras_headattn.layers._interacting_head_attention import InteractingHeadAttention
+from keras_headattn.layers._interleaved_head_attention import InterleavedHeadAttention
 from keras_headattn.layers._intermediates import capture_intermediates
 from keras_headattn.layers._knocking_heads_attention import KnockingHeadsAttention
 from keras_headattn.layers._luong_attention import LuongAttention
@@ -41,6 +42,7 @@ ATTENTIONS = {
     "multi_token": MultiTokenAttention,
     "talking_heads": TalkingHeadsAttention,
     "interacting": InteractingHeadAttention,
+    "interleaved": InterleavedHeadAttention,
     "evolving": EvolvingAttention,
     "real_former": RealFormerAttention,
     "synthesizer": SynthesizerAttention,
@@ -69,6 +71,7 @@ __all__ = [
     "GraphBlock",
     "GroupedQueryAttention",
     "InteractingHeadAttention",
+    "InterleavedHeadAttention",
     "KnockingHeadsAttention",
     "LuongAttention",
     "MixtureOfHeadsAttention",

@@ -178,6 +178,17 @@ def real_queries(mask, query):
     return ops.broadcast_to(ops.any(mask, axis=(1, 3)), (batch, length))
 
 
+def tiled(x, axis, length, times):
+    """Tiles an axis, counted from the end, of a mask or bias that broadcasts to `length` there; `None` stays."""
+    if x is None or len(x.shape) < -axis or is_one(x.shape[axis]):
+        return x
+    if not isinstance(x.shape[axis], int):  # 1, or the length
+        sizes = [*ops.shape(x)]
+        sizes[axis] = length
+        x = ops.broadcast_to(x, sizes)
+    return ops.tile(x, [times if i == len(x.shape) + axis else 1 for i in range(len(x.shape))])
+
+
 def _same_segment(queries, keys):
     return ops.equal(queries[:, :, None], keys[:, None])
 

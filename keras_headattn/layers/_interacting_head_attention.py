@@ -6,8 +6,8 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Tensor
 from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention_inputs import tiled
 from keras_headattn.layers._intermediates import record
-from keras_headattn.ops._dense import is_one
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -78,7 +78,7 @@ class InteractingHeadAttention(Attention):
             return super().attend(query, entry, state)
         # Each key head meets the queries of all heads, stacked along the length axis.
         batch, h, n, width = ops.shape(query)
-        mask, bias = (_of_all_heads(x, h, n) for x in (state.mask, state.bias))
+        mask, bias = (tiled(x, -2, n, h) for x in (state.mask, state.bias))
         positions = ops.tile(state.query_positions, (h,))
         state = dataclasses.replace(state, mask=mask, bias=bias, query_positions=positions)
         stacked = ops.reshape(query, (batch, 1, h * n, width))
@@ -92,15 +92,6 @@ class InteractingHeadAttention(Attention):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "interaction": self.interaction}
-
-
-def _of_all_heads(x, h, n):
-    """Repeats a mask or bias that broadcasts to `n` queries for the stacked queries of `h` heads; `None` stays."""
-    if x is None or is_one(x.shape[-2]):
-        return x
-    if not isinstance(x.shape[-2], int):  # one row for all, or one per query
-        x = ops.broadcast_to(x, (*ops.shape(x)[:-2], n, ops.shape(x)[-1]))
-    return ops.tile(x, (1,) * (len(x.shape) - 2) + (h, 1))
 
 
 def _by_query_head(x):

@@ -265,11 +265,7 @@ def composed(components, kernel):
 
 def multi_head_explicit(weights, query, key, value, mask, cap=None, bias=0.0):
     """QK-norm is of components."""
-    if "query_norm_scale" in weights:
-        query, key = (
-            np.apply_along_axis(lambda row, scale=weights[f"{side}_norm_scale"]: rms(row, 1e-6) * scale, -1, x)
-            for side, x in (("query", query), ("key", key))
-        )
+    query, key = normed(weights, "query", query), normed(weights, "key", key)
     weights = {
         name: weight for name, weight in weights.items() if not name.endswith(("query_norm_scale", "key_norm_scale"))
     }
@@ -336,6 +332,57 @@ def multi_token(depth=None, has_factor=False):
         if "output_gate_kernel" in weights:
             heads /= 1 + np.exp(-heads @ weights["output_gate_kernel"] - weights["output_gate_bias"])
         return maps, heads
+
+    return equation
+
+
+def normed(weights, side, x):
+    """QK-norm of (n, h, d), if the weights have one."""
+    if f"{side}_norm_scale" not in weights:
+        return x
+    return np.apply_along_axis(lambda row: rms(row, 1e-6) * weights[f"{side}_norm_scale"], -1, x)
+
+
+def turned(vector, position):
+    """Rotary positions of base 10000, whose pairs are halves apart."""
+    width = len(vector) // 2
+    angles = position * 10000.0 ** (-np.arange(width) / width)
+    a, b = vector[:width], vector[width:]
+    return np.concatenate([a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)])
+
+
+def pseudo_tokens(heads, alpha):
+    """Sequence (n * P, h, d) of heads (n, h, d): token t * P + p is composed by alpha[:, :, p]."""
+    (n, h, width), p = heads.shape, alpha.shape[2]
+    made = np.zeros((n * p, h, width))
+    for t, j, i, g in np.ndindex(n, p, h, h):
+        made[t * p + j, g] += alpha[i, g, j] * heads[t, i]
+    return made
+
+
+def interleaved(rotary=False):
+    """Pseudo-tokens see what their tokens see."""
+
+    def equation(weights, query, key, value, mask, cap=None, bias=0.0):
+        (n, h, _), m, p = query.shape, len(key), weights["query_mixing_kernel"].shape[2]
+        query, key = normed(weights, "query", query), normed(weights, "key", key)
+        query, key, value = (
+            pseudo_tokens(x, weights[f"{side}_mixing_kernel"])
+            for side, x in (("query", query), ("key", key), ("value", value))
+        )
+        if rotary:
+            for x in (query, key):
+                for place, i in np.ndindex(x.shape[:2]):
+                    x[place, i] = turned(x[place, i], place)
+        mask, bias = (np.broadcast_to(x, (h, n, m)).repeat(p, 1).repeat(p, 2) for x in (mask[:h], bias))
+        plain = {name: weight for name, weight in weights.items() if "norm_scale" not in name}
+        maps, mixed = grouped_query(plain, query, key, value, mask, cap, bias)
+        token_maps, heads = np.zeros((h * p, n, m)), np.zeros((n, h, value.shape[-1]))
+        for i, t, j in np.ndindex(h, n, p):
+            token_maps[i * p + j, t] = maps[i, t * p + j].reshape(m, p).sum(1)
+            for g in range(h):
+                heads[t, g] += weights["collapse_kernel"][i * p + j, g] * mixed[t * p + j, i]
+        return token_maps, heads
 
     return equation
 

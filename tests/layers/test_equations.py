@@ -28,7 +28,7 @@ DOUBLE = 1e-13
 ELSEWHERE = ("grouped_query", "multi_query", "dynamically_composable", "differential", "rotary", "options")
 ELSEWHERE += ("mixture_of_heads", "re_attention")
 ELSEWHERE += ("knocking_heads", "knocking_heads_linear", "multi_head_explicit", "collaborative")
-ELSEWHERE += ("multi_token", "multi_token_normed")
+ELSEWHERE += ("multi_token", "multi_token_normed", "interleaved")
 each_layer = each([case for case in CASES if case.name not in ELSEWHERE])
 
 
@@ -207,9 +207,15 @@ def test_luong_dot_is_not_scaled():
     assert np.abs(array(luong(x, x))).max() > 0
 
 
-@each([case for case in CASES if case.layer in (layers.MultiHeadAttention, layers.InteractingHeadAttention)])
+@each(
+    [
+        case
+        for case in CASES
+        if case.layer in (layers.MultiHeadAttention, layers.InteractingHeadAttention, layers.InterleavedHeadAttention)
+    ]
+)
 def test_intermediates(case):
-    """Logits, like weights, by query head and key head where heads meet in pairs."""
+    """Logits, like weights, by query head and key head where heads meet in pairs, summed over pseudo-keys."""
     inputs = cross_inputs(dtype="float64")
     layer = build(case.make(dtype="float64", use_sinks=False), *inputs)
     with layers.capture_intermediates() as found:

@@ -125,13 +125,16 @@ def test_kernels_say_where_their_heads_are(case):
     marked = {weight.heads.kind: weight for weight in layer.weights if hasattr(weight, "heads")}
     if case.has_output:
         assert marked.pop("attention_output").heads.axis == 0
-    mixing = {"key_mixing", "value_mixing"} if case.layer is layers.MultiHeadExplicitAttention else set()
     if case.layer is layers.CollaborativeAttention:
         assert marked.pop("mixing").heads.axis == 0
     if case.layer is layers.MultiTokenAttention:
         assert all(marked.pop(kind).heads.axis == 0 for kind in ("logits", "weights"))
+    mixing = {layers.MultiHeadExplicitAttention: {"key_mixing", "value_mixing"}}
+    mixing[layers.InterleavedHeadAttention] = {"query_mixing", "key_mixing", "value_mixing", "collapse"}
+    mixing = mixing.get(case.layer, set())
     assert set(marked) == {"query", "key", "value"} - ({"key"} if layer.key_dense is None else set()) | mixing
-    assert all(len(x.shape) == 3 - (kind in mixing) and x.heads.axis == 1 for kind, x in marked.items())
+    assert all(len(x.shape) == 3 or kind in mixing for kind, x in marked.items())
+    assert all(x.heads.axis == 1 for x in marked.values())
 
 
 # ------------------------------------------------------------------------------------------------- pooling

@@ -73,6 +73,12 @@ LAYERS = {
         oracles_variants.collaborative(KEY_DIM),
         HEADS,
     ),
+    "interleaved": (
+        "InterleavedHeadAttention",
+        {**SIZES, "num_pseudo_tokens": 2},
+        oracles_variants.interleaved(),
+        HEADS,
+    ),
 }
 each_equation = pytest.mark.parametrize("name", LAYERS)
 # Multi-token attention reads the rows before a query, whose order counts; its own tests compare these.

@@ -1,0 +1,120 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._heads import mark_heads
+from keras_headattn._types import Shape, Tensor
+from keras_headattn._validation import check_positive
+from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention_inputs import tiled
+from keras_headattn.layers._intermediates import record
+from keras_headattn.ops import exchange_heads
+
+
+@register_keras_serializable(package="keras_headattn")
+class InterleavedHeadAttention(Attention):
+    """Attention over several pseudo-tokens for each token, which are composed of all heads (IHA).
+
+    Each head h has P queries, keys and values for each token. With Q_i those of projection i,
+
+        Q'_hp = sum over i of Q_i alpha[i, h, p],    K' and V' likewise
+        o_h = sum over i and p of R[iP + p, h] o'_ip
+
+    with o'_ip the output of head i for pseudo-query p. alpha is `query_mixing_kernel`, `key_mixing_kernel` and
+    `value_mixing_kernel` `(num_heads, num_heads, P)`, R is `collapse_kernel` `(num_heads * P, num_heads)`. The layer
+    starts as multi-head attention, with values that differ between pseudo-tokens and sum to P times the head's.
+
+    `relative_positions` rotate pseudo-token p of position t as position t P + p. Masks, windows, segments and biases
+    count tokens: under a causal mask a query attends to all pseudo-tokens of its token. Attention takes P^2 times the
+    time and memory. The cache keeps composed keys and plain values.
+
+    Source: Duvvuri et al. 2026, "Interleaved head attention", section 4.1.
+
+    Args:
+        num_pseudo_tokens: `P`.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Scores are returned as
+            `(B, num_heads * P, n, m)`, for each pseudo-query the sum over the pseudo-keys of a token.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> output, weights = InterleavedHeadAttention(num_heads=4, key_dim=4)(x, x, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 16), (2, 8, 5, 5))
+    """
+
+    def __init__(
+        self, num_heads: int, key_dim: int, value_dim: int | None = None, *, num_pseudo_tokens: int = 2, **kwargs: Any
+    ):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
+        self.num_pseudo_tokens = check_positive("num_pseudo_tokens", num_pseudo_tokens)
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        h, p = self.num_heads, self.num_pseudo_tokens
+        first = np.eye(h * p)[:, ::p]  # the collapse takes the first pseudo-query of each head
+        starts = {"query_mixing": _alike, "key_mixing": _alike, "value_mixing": _unlike_values}
+        for name, start in {**starts, "collapse": initializers.Constant(first)}.items():
+            kernel = self.add_weight(
+                name=f"{name}_kernel",
+                shape=(h, h, p) if name in starts else first.shape,
+                initializer=start,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
+            setattr(self, f"{name}_kernel", kernel)
+            mark_heads(kernel, 1, name, self.role)
+
+    def _place(self, side, heads, positions):
+        """Returns `(B, h * P, n, d)`: normalised and rotated heads, composed for each pseudo-token."""
+        p, place, kernel = self.num_pseudo_tokens, super()._place, getattr(self, f"{side}_mixing_kernel")
+        made = [exchange_heads(place(side, heads, p * positions + i), kernel[:, :, i]) for i in range(p)]
+        return ops.reshape(ops.stack(made, axis=2), (-1, p * self.num_heads, *ops.shape(heads)[2:]))
+
+    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+        kernel = ops.reshape(self.value_mixing_kernel, (self.num_heads, -1))
+        return entry | {"value": exchange_heads(entry["value"], kernel)}, state
+
+    def attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: State
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
+        # A head's pseudo-tokens are stacked along the length axis: first all of p = 0, then all of p = 1, ...
+        p, h, n, m = self.num_pseudo_tokens, self.num_heads, ops.shape(query)[2], ops.shape(entry["key"])[2]
+        mask, bias, kept = (tiled(x, -2, n, p) for x in (state.mask, state.bias, state.kept))
+        mask, kept = (tiled(x, -1, m, p) for x in (mask, kept))
+        positions = ops.tile(state.query_positions, (p,))
+        inside = dataclasses.replace(state, mask=mask, bias=bias, kept=kept, query_positions=positions)
+        stacked = {
+            name: ops.reshape(x, (-1, h, p * length, x.shape[3]))
+            for name, x, length in (("query", query, n), ("key", entry["key"], m), ("value", entry["value"], m))
+        }
+        heads, weights, *carried = super().attend(stacked["query"], entry | stacked, inside)
+        heads = exchange_heads(ops.reshape(heads, (-1, h * p, n, self.value_dim)), self.collapse_kernel)
+        if weights is not None:
+            by_token = (-1, h * p, n, p, m)  # of (B, h, P * n, P * m)
+            weights = ops.sum(ops.reshape(weights, by_token), axis=3)
+            record(self, queries=query, logits=lambda x: ops.logsumexp(ops.reshape(x, by_token), 3), weights=weights)
+        return heads, weights, *carried
+
+    def _bias(self, query, state):
+        return tiled(super()._bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_pseudo_tokens": self.num_pseudo_tokens}
+
+
+def _alike(shape, dtype=None):
+    return ops.cast(np.repeat(np.eye(shape[0])[:, :, None], shape[2], axis=2), dtype)
+
+
+def _unlike_values(shape, dtype=None):
+    # Pseudo-keys that start alike would stay alike, if neither rotation nor dropout told them apart.
+    noise = initializers.RandomNormal(stddev=0.02)(shape, dtype)
+    return _alike(shape, dtype) + noise - ops.mean(noise, axis=2, keepdims=True)
