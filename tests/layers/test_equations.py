@@ -207,13 +207,7 @@ def test_luong_dot_is_not_scaled():
     assert np.abs(array(luong(x, x))).max() > 0
 
 
-@each(
-    [
-        case
-        for case in CASES
-        if case.layer in (layers.MultiHeadAttention, layers.InteractingHeadAttention, layers.InterleavedHeadAttention)
-    ]
-)
+@each([case for case in CASES if case.layer is layers.MultiHeadAttention or case.name.startswith("inter")])
 def test_intermediates(case):
     """Logits, like weights, by query head and key head where heads meet in pairs, summed over pseudo-keys."""
     inputs = cross_inputs(dtype="float64")

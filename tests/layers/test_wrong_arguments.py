@@ -9,7 +9,7 @@ from keras_headattn import layers, positions
 from keras_headattn.layers import ATTENTIONS, GraphAttention, MultiHeadAttention
 
 SIZES = ("num_heads", "key_dim", "value_dim", "sliding_window", "num_clusters", "kernel_size", "max_length")
-SIZES += ("num_key_value_heads", "num_components", "shared_dim", "mix_weights")
+SIZES += ("num_key_value_heads", "num_components", "num_pseudo_tokens", "shared_dim", "mix_weights")
 SIZES += ("intermediate_dim", "hidden_dim", "filters", "strides", "max_distance", "height", "width")
 BOOLEANS = ("use_bias", "use_gate", "use_sinks", "qk_norm", "flash_attention", "convolve_first", "static")
 BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out", "detach_neighbours")
