@@ -96,6 +96,7 @@ def test_attention_without_keys(folders):
     functools.partial(TalkingHeadsAttention, mixing_initializer="identity"),
     "knocking_heads",
     "multi_token",
+    "interleaved",
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_attention_that_keeps_the_function(kind, attention, folders, models):
