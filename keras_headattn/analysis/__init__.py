@@ -24,6 +24,7 @@ from keras_headattn.analysis._heatmaps import draw_text_heatmaps, write_text_hea
 from keras_headattn.analysis._lime import fit_lime, lime, lime_samples
 from keras_headattn.analysis._map_drawings import draw_image_maps, draw_text_maps
 from keras_headattn.analysis._map_page import write_attention_page
+from keras_headattn.analysis._pruning import head_importance, prune_heads
 from keras_headattn.analysis._redundancy import (
     draw_head_redundancy,
     draw_queries,
@@ -58,6 +59,7 @@ __all__ = [
     "fit_lime",
     "head_ablation",
     "head_distance",
+    "head_importance",
     "head_redundancy",
     "head_redundancy_matrix",
     "layer_redundancy",
@@ -67,6 +69,7 @@ __all__ = [
     "max_num_heads",
     "overconfidence_error",
     "predictive_entropy",
+    "prune_heads",
     "random_scores",
     "reliability",
     "remove_words",

@@ -212,6 +212,8 @@ class Attention(SavedNames):
     without_bias: tuple[str, ...] = ()
     # Whether rows of scores that influence later ones do so within their segment alone.
     separates_segments = False
+    # Arguments that are numbers of heads; none in layers that cannot lose heads.
+    head_arguments: tuple[str, ...] = ("num_heads",)
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

@@ -66,6 +66,8 @@ class DisentangledMaskAttention(Attention):
     (1, True)
     """
 
+    head_arguments = ()  # the inputs have a part for each
+
     def __init__(
         self,
         num_heads: int,

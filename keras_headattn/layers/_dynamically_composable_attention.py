@@ -37,6 +37,8 @@ class DynamicallyComposableAttention(Attention):
     (2, 5, 16)
     """
 
+    head_arguments = ()  # hidden units are counted by heads
+
     def __init__(
         self,
         num_heads: int,

@@ -37,6 +37,8 @@ class GraphAttention(Attention):
     ((1, 3, 16), ['query', 'key', 'value'])
     """
 
+    head_arguments = ()  # outputs are the heads side by side
+
     def __init__(
         self,
         num_heads: int,

@@ -27,6 +27,8 @@ class GroupedQueryAttention(Attention):
     ((2, 5, 16), (2, 2, 10, 4))
     """
 
+    head_arguments = ("num_heads", "num_key_value_heads")
+
     def __init__(
         self, num_heads: int, key_dim: int, value_dim: int | None = None, *, num_key_value_heads: int = 1, **kwargs: Any
     ):

@@ -34,6 +34,8 @@ class LuongAttention(Attention):
     (2, 5, 16)
     """
 
+    head_arguments = ()
+
     def __init__(
         self,
         num_heads: int = 1,

@@ -32,6 +32,8 @@ class TalkingHeadsAttention(Attention):
     (2, 5, 16)
     """
 
+    head_arguments = ("num_heads", "key_heads", "value_heads")
+
     def __init__(
         self,
         num_heads: int,

@@ -1,0 +1,209 @@
+"""Models with fewer heads."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_headattn._private import flatten_layers
+from keras_headattn._validation import check_number
+from keras_headattn.layers import Attention
+
+
+def prune_heads(model: Any, importance: Mapping[str, ArrayLike], keep: float) -> Any:
+    """Returns a smaller copy of a model, which has only the most important heads of each attention layer.
+
+    The copy computes what the model would without the other heads: their weights are gone, and with them their rows and
+    columns in the matrices and kernels that mix heads. Each layer keeps the same share of its heads. Layers that pass
+    scores on, or share a table of positions, keep the same heads, those with the highest sums; shared keys and values
+    leave with all their query heads.
+
+    Source: Michel et al. 2019, "Are sixteen heads really better than one?", section 4, with a ranking for each layer.
+
+    Args:
+        model: built model or attention layer. The copy is not compiled.
+        importance: dictionary from layer path to the importance of its heads `(h,)`, as `head_ablation` returns it, or
+            `head_importance`.
+        keep: share of the heads that stay, above 0 and up to 1; at least one does.
+
+    Raises:
+        ValueError: if an attention layer has no importances, or cannot lose heads: `DisentangledMaskAttention` and
+            `DynamicallyComposableAttention`, whose other sizes depend on their number, heads with the slopes of
+            `ALiBiPositions`, and attention whose outputs take the place of channels, as in `AugmentedConv2D`.
+
+    >>> x = keras.Input((5, 8))
+    >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
+    >>> smaller = prune_heads(model, {"attention": [0.1, 0.0, 0.3, 0.2]}, keep=0.5)
+    >>> model.count_params(), smaller.count_params()
+    (288, 148)
+    """
+    check_number("keep", keep, above=0, most=1)
+    layers = attention_layers(model)
+    pruned = _copy(model, keep)
+    kept = _choose(layers, importance, keep)
+    places = {  # of a variable with heads: their number, and those that stay
+        id(weight): (_plan(type(layer), layer.get_config(), keep)[1], kept[path])
+        for path, layer in layers.items()
+        for weight in layer.weights
+    }
+    for old, new in zip(model.weights, pruned.weights, strict=True):
+        value = keras.ops.convert_to_numpy(old)
+        new.assign(value if value.shape == tuple(new.shape) else _part(value, new.shape, old.path, *places[id(old)]))
+    return pruned
+
+
+def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.ndarray]:
+    """Returns by how much the loss depends on each head: the mean over batches of the size of its gradient.
+
+    The gradient is by a factor of the head's output, so that one pass over the data ranks all heads. Only on the
+    TensorFlow backend.
+
+    Source: Michel et al. 2019, "Are sixteen heads really better than one?", equation 5, of whole batches: small ones
+    come closer to its mean over examples.
+
+    Args:
+        model: compiled model.
+        batches: batches `(x, y)` or `(x, y, sample_weight)`, such as a `tf.data.Dataset`.
+
+    Returns:
+        Dictionary from layer path to importances `(h,)`, as `head_ablation` returns it.
+
+    >>> x = keras.Input((5, 8))
+    >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
+    >>> model.compile(loss="mse")
+    >>> head_importance(model, [(np.ones((2, 5, 8)), np.ones((2, 5, 8)))])["attention"].shape
+    (4,)
+    """
+    import tensorflow as tf
+
+    kernels = {path: layer.output_dense.kernel for path, layer in attention_layers(model).items()}
+    totals = dict.fromkeys(kernels, 0.0)
+    number = 0
+
+    @tf.function
+    def gradients(x, y, sample_weight):
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(x, y, model(x, training=False), sample_weight, training=False)
+        return tape.gradient(loss, [kernel.value for kernel in kernels.values()])
+
+    for batch in batches:
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        number += 1
+        for (path, kernel), gradient in zip(kernels.items(), gradients(x, y, sample_weight), strict=True):
+            products = kernel.numpy() * gradient.numpy()
+            totals[path] = totals[path] + np.abs(products.sum(axis=tuple(range(1, products.ndim))))
+    return {path: total / number for path, total in totals.items()}
+
+
+def attention_layers(model: Any) -> dict[str, Any]:
+    """Returns the attention layers of a built model by path; repeated paths end in `_1`, `_2`, ...
+
+    Args:
+        model: `keras.Model` or layer.
+    """
+    found: dict[str, Any] = {}
+    for layer in flatten_layers(model):
+        if isinstance(layer, (Attention, keras.layers.MultiHeadAttention)):
+            paths = itertools.chain([layer.path], (f"{layer.path}_{times}" for times in itertools.count(1)))
+            found[next(path for path in paths if path not in found)] = layer
+    if not found or not all(layer.built for layer in found.values()):
+        raise ValueError(f"`model` must have attention layers, and be built: call it first. Received: model={model}")
+    return found
+
+
+def _copy(model, keep):
+    """Returns a new model with fewer heads."""
+    config = _smaller(keras.saving.serialize_keras_object(model), keep)
+    copy = keras.saving.deserialize_keras_object(config)
+    if not copy.built:
+        copy.build_from_config(model.get_build_config())
+    return copy
+
+
+def _smaller(config, keep):
+    """Returns the configuration of an object with fewer heads in all attention layers."""
+    if isinstance(config, (list, tuple)):
+        return [_smaller(part, keep) for part in config]
+    if not isinstance(config, dict):
+        return config
+    config = {name: _smaller(value, keep) for name, value in config.items()}
+    arguments = config.get("config")
+    if "class_name" not in config or not isinstance(arguments, dict):
+        return config
+    if kind := _attention_class(config):
+        config["config"] = arguments | _plan(kind, arguments, keep)[0]
+    elif isinstance(own := arguments.get("attention"), dict) and "num_heads" in arguments:
+        arguments["num_heads"] = own["config"].get("num_heads", arguments["num_heads"])
+    return config
+
+
+def _attention_class(config):
+    kind = keras.saving.get_registered_object(config.get("registered_name"))
+    if kind is None and config["class_name"] == "MultiHeadAttention":
+        return keras.layers.MultiHeadAttention
+    return kind if isinstance(kind, type) and issubclass(kind, Attention) else None
+
+
+def _plan(kind, arguments, keep):
+    """Returns the changed arguments of a layer, its number of heads or groups of heads, and how many of them stay."""
+    names = getattr(kind, "head_arguments", ("num_heads",))
+    counts = {name: arguments[name] for name in names if arguments[name] > 1}
+    count = min(counts.values(), default=1)
+    if not names or any(each % count for each in counts.values()):
+        received = kind.__name__ + "".join(f", {name}={arguments[name]}" for name in names)
+        raise ValueError(f"This attention cannot lose heads; see `analysis.prune_heads`. Received: {received}")
+    stay = max(1, int(keep * count + 0.5))
+    return {name: each // count * stay for name, each in counts.items()}, count, stay
+
+
+def _choose(layers, importance, keep):
+    """Returns the indices of the heads, or groups of heads, that stay in each layer."""
+    together = {}  # by what joins them: paths
+    for path, layer in layers.items():
+        if path not in importance:
+            raise ValueError(f"`importance` must have {path!r}. Received: {', '.join(importance)}")
+        positions = getattr(layer, "relative_positions", None)
+        if hasattr(positions, "slopes"):
+            raise ValueError(f"Heads with slopes of their own cannot be left out. Received: {positions} in {path}")
+        key = path
+        if getattr(layer, "carries_scores", False):
+            key = layer.role
+        elif positions is not None and positions.weights:
+            key = id(positions)
+        together.setdefault(key, []).append(path)
+    kept = {}
+    for paths in together.values():
+        plans = [_plan(type(layers[path]), layers[path].get_config(), keep)[1:] for path in paths]
+        totals = sum(_of_units(importance[path], *plan, path) for path, plan in zip(paths, plans, strict=True))
+        kept |= dict.fromkeys(paths, np.sort(np.argsort(-totals, kind="stable")[: plans[0][1]]))
+    return kept
+
+
+def _of_units(importance, count, _, path):
+    """Returns the importance of each head, or group of heads with the same keys and values."""
+    importance = np.asarray(importance, "float64")
+    if importance.ndim != 1 or importance.size % count or not np.isfinite(importance).all():
+        raise ValueError(
+            f"`importance` must have a finite number for each head. Received: {importance} for {count} heads of {path}"
+        )
+    if importance.size == count**2:  # pairs of heads
+        return importance.reshape(count, count).sum(axis=0) + importance.reshape(count, count).sum(axis=1)
+    return importance.reshape(count, -1).sum(axis=1)
+
+
+def _part(value, shape, path, count, kept):
+    """Returns the part of a weight that belongs to the heads that stay: blocks of its axes, or pairs of heads."""
+    for axis, (before, after) in enumerate(zip(value.shape, shape, strict=True)):
+        if before == after:
+            continue
+        if before * len(kept) == after * count:
+            rows = (kept[:, None] * (before // count) + np.arange(before // count)).ravel()
+        elif (before, after) == (count**2, len(kept) ** 2):
+            rows = (kept[:, None] * count + kept).ravel()
+        else:
+            raise ValueError(f"The size of {path} does not follow the heads. Received: {value.shape} to {tuple(shape)}")
+        value = np.take(value, rows, axis)
+    return value

@@ -1,0 +1,155 @@
+"""Models with fewer heads: equal to those whose heads are masked, smaller, and trained further."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn import layers
+from keras_headattn.analysis import head_ablation, head_importance, prune_heads
+from keras_headattn.models import T5, Bert, Transformer
+from keras_headattn.positions import ALiBiPositions, BucketPositions
+from tests.layers.harness import CASES, KEY_WIDTH, QUERY_WIDTH, VALUE_WIDTH, cross_inputs, each, randomize
+
+WHOLE = ("disentangled", "dynamically_composable", "graph", "luong", "talking_2_3_4")
+
+
+def masked(old, new, kept, count):
+    """Returns a weight with zeros for the heads, or pairs of heads, that are not kept."""
+    for axis, size in enumerate(old.shape):
+        if size != new.shape[axis]:
+            keeps = np.isin(np.arange(count), kept)
+            pairs = size == count**2 and new.shape[axis] == len(kept) ** 2
+            keeps = np.outer(keeps, keeps).ravel() if pairs else np.repeat(keeps, size // count)
+            old = np.moveaxis(np.moveaxis(old, axis, -1) * keeps, -1, axis)
+    return old
+
+
+def check_equals_masked(model, pruned, inputs, kept=(2, 3), count=4):
+    outputs = pruned.predict(inputs, verbose=0)
+    for old, new in zip(model.weights, pruned.weights, strict=True):
+        old.assign(masked(np.array(old), np.array(new), kept, count))
+    assert pruned.count_params() < model.count_params()
+    np.testing.assert_allclose(outputs, model.predict(inputs, verbose=0), atol=1e-6)
+
+
+@each([case for case in CASES if not case.name.startswith(WHOLE)])
+def test_a_pruned_layer_is_the_layer_without_the_heads(case):
+    grouped = case.name == "grouped_query"
+    layer = case.make(num_heads=8 if grouped else 4, **({"num_key_value_heads": 4} if grouped else {}))
+    query, value, key = cross_inputs()
+    inputs = [keras.Input(x.shape[1:]) for x in (query, value, key)]
+    model = keras.Model(inputs, layer(*inputs))
+    randomize(model)
+    importance = {layer.path: np.arange(layer.merged_heads)}
+    check_equals_masked(model, prune_heads(model, importance, 0.5), [query, value, key])
+
+
+@each([case for case in CASES if case.name.startswith(WHOLE)])
+def test_other_layers_say_that_they_cannot(case):
+    layer = case.make()
+    inputs = [keras.Input((None, width)) for width in (QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH)]
+    with pytest.raises(ValueError, match="cannot lose heads"):
+        prune_heads(keras.Model(inputs, layer(*inputs)), {layer.path: [1.0]}, 0.5)
+
+
+TOKENS = np.random.default_rng(0).integers(1, 20, (3, 6))
+SIZES = dict(hidden_dim=16, intermediate_dim=16, num_layers=2, num_heads=4)
+MODELS = {
+    "bert": lambda: Bert(20, attention="talking_heads", **SIZES),
+    "transformer": lambda: Transformer(20, 20, **SIZES),
+    "evolving": lambda: Transformer(20, 20, attention="evolving", **SIZES),
+    "buckets": lambda: Transformer(20, 20, relative_positions=BucketPositions(), **SIZES),
+    "t5": lambda: T5(20, key_dim=4, **SIZES),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name, tmp_path):
+    model = MODELS[name]()
+    inputs = TOKENS if name == "bert" else {"source": TOKENS, "target": TOKENS[:, :4]}
+    if name == "bert":
+        whole = keras.Input((None,), dtype="int32")
+        model = keras.Model(whole, model(whole)["sequence_output"])
+    model(inputs)
+    randomize(model)
+    paths = head_ablation(model, lambda: 0.0)
+    pruned = prune_heads(model, dict.fromkeys(paths, np.arange(4)), 0.5)
+    pruned.save(tmp_path / "pruned.keras")
+    check_equals_masked(model, pruned, inputs)
+    again = keras.saving.load_model(tmp_path / "pruned.keras")
+    np.testing.assert_array_equal(again.predict(inputs, verbose=0), pruned.predict(inputs, verbose=0))
+
+
+def small_classifier():
+    inputs = keras.Input((5, 8))
+    x = layers.MultiHeadAttention(4, 2, name="ours")(inputs, inputs)
+    x = keras.layers.MultiHeadAttention(4, 2, name="stock")(x, x)
+    model = keras.Model(inputs, keras.layers.Dense(3, "softmax")(keras.layers.GlobalAveragePooling1D()(x)))
+    randomize(model)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model
+
+
+def test_each_layer_keeps_its_own_heads_and_training_goes_on():
+    model, rng = small_classifier(), np.random.default_rng(0)
+    importance = {"ours": [0, 3, 1, 2], "stock": [5, 0, 0, 4]}
+    pruned = prune_heads(model, importance, 0.5)
+    kernels = {layer.name: layer.query_dense.kernel for layer in pruned.layers[1:3]}
+    for name, kept in (("ours", [1, 3]), ("stock", [0, 3])):
+        whole = model.get_layer(name).query_dense.kernel
+        np.testing.assert_array_equal(kernels[name], np.array(whole)[:, kept])
+    pruned.compile("adam", "sparse_categorical_crossentropy")
+    x, y = rng.normal(size=(32, 5, 8)), rng.integers(0, 3, 32)
+    losses = pruned.fit(x, y, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+def test_layers_that_pass_scores_on_keep_the_same_heads():
+    model = Bert(20, attention="real_former", **SIZES)
+    model(TOKENS)
+    paths = list(head_ablation(model, lambda: 0.0))
+    pruned = prune_heads(model, dict(zip(paths, ([3, 0, 1, 0], [0, 0, 0, 9]), strict=True)), 0.5)
+    for old, new in zip(model.blocks, pruned.blocks, strict=True):
+        kernels = (np.array(block.attention.query_dense.kernel) for block in (old, new))
+        np.testing.assert_array_equal(next(kernels)[:, [0, 3]], next(kernels))
+
+
+def test_importance_is_the_slope_of_the_loss_along_a_head():
+    model, rng = small_classifier(), np.random.default_rng(0)
+    batches = [(rng.normal(size=(4, 5, 8)).astype("float32"), rng.integers(0, 3, 4)) for _ in range(2)]
+    found = head_importance(model, batches)
+    kernel, slopes = model.get_layer("stock").output_dense.kernel, []
+    whole = np.array(kernel)
+    for x, y in batches:
+        losses = []
+        for step in (1e-2, -1e-2):
+            changed = whole.copy()
+            changed[1] *= 1 + step
+            kernel.assign(changed)
+            losses.append(model.evaluate(x, y, verbose=0))
+        slopes.append(abs(losses[0] - losses[1]) / 2e-2)
+        kernel.assign(whole)
+    assert found["stock"][1] == pytest.approx(np.mean(slopes), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "importance, keep, message",
+    [
+        ({"ours": [1, 2, 3, 4]}, 0.5, "`importance` must have 'stock'. Received: ours"),
+        ({"ours": [1, 2, 3], "stock": [1, 2, 3, 4]}, 0.5, "a finite number for each head"),
+        ({"ours": [1, 2, 3, np.nan], "stock": [1, 2, 3, 4]}, 0.5, "a finite number for each head"),
+        ({}, 0, "`keep` must be a finite number, above 0 and at most 1. Received: keep=0"),
+    ],
+)
+def test_wrong_arguments(importance, keep, message):
+    with pytest.raises(ValueError, match=message):
+        prune_heads(small_classifier(), importance, keep)
+
+
+def test_models_that_cannot_be_pruned():
+    with pytest.raises(ValueError, match="must have attention layers, and be built"):
+        prune_heads(Bert(20, **SIZES), {}, 0.5)
+    model = Transformer(20, 20, relative_positions=ALiBiPositions(), **SIZES)
+    model({"source": TOKENS, "target": TOKENS})
+    with pytest.raises(ValueError, match="slopes of their own"):
+        prune_heads(model, dict.fromkeys(head_ablation(model, lambda: 0.0), np.arange(4)), 0.5)
