@@ -79,6 +79,7 @@ class Recipe:
             "train": Command(self._train, train, self._add_training, continues=True),
             "evaluate": Command(self._evaluate, evaluate, self._add_evaluation),
             "export": Command(self._export, export, functools.partial(self.add_run, names=self.exported)),
+            "prune": Command(self._prune, "a finished run's model without some of its heads, as a new run", _add_prune),
             **self.commands,
         }
 
@@ -265,6 +266,32 @@ class Recipe:
                 f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
             )
         task.export(task.run.load_model())
+
+    def _prune(self, options):
+        if not 0 < options.keep <= 1:
+            raise ValueError(f"--keep must be above 0 and at most 1. Received: {options.keep}")
+        if os.path.exists(options.output):
+            raise ValueError(f"The folder of the new run must not exist yet. Received: {options.output}")
+        run = self.run_of(options.folder)
+        run.check_finished()
+        config = run.config()
+        self.check(config)
+        quiet_tensorflow()
+        from recipes.engine.pruning import prune
+
+        prune(self.make_task(config, run), options.keep, options.by, options.output)
+
+
+def _add_prune(parser):
+    parser.add_argument("folder", help="folder of the run")
+    parser.add_argument("output", help="folder of the new run")
+    parser.add_argument("--keep", type=float, default=0.5, help="share of the heads that stay [0.5]")
+    parser.add_argument(
+        "--by",
+        choices=("gradient", "ablation"),
+        default="gradient",
+        help="importance of heads for the validation loss: its gradient, or its growth without each [gradient]",
+    )
 
 
 def given_settings(options, names):

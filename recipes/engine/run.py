@@ -25,17 +25,28 @@ class Run:
     | `checkpoints/epoch-00012-batch-00001000.npz` | all of the state of training, by `Resume` |
     | `checkpoints/epoch-012.weights.h5` | weights after an epoch |
     | `model.keras` | the finished model |
+    | `pruned.keras` | the model that training begins with, if `prune` made it of another run's |
     | `tensorboard/`, `history.json`, `results/` | what to look at |
     | `finished.json` | what was scored and exported, and after how many epochs |
     """
 
-    files = ("data.json", "checkpoints", "history.json", "model.keras", "results", "tensorboard", "finished.json")
+    files = (
+        "data.json",
+        "checkpoints",
+        "history.json",
+        "model.keras",
+        "pruned.keras",
+        "results",
+        "tensorboard",
+        "finished.json",
+    )
 
     def __init__(self, folder, recipe):
         self.folder = pathlib.Path(folder)
         self.recipe = recipe
         self.checkpoints = self.folder / "checkpoints"
         self.model = self.folder / "model.keras"
+        self.pruned = self.folder / "pruned.keras"
         self.results = self.folder / "results"
         self.log_dir = str(self.folder / "tensorboard")
 
@@ -154,12 +165,12 @@ class Run:
 
     def load_model(self):
         """Loads the finished model."""
-        import keras
-
-        import keras_headattn  # noqa: F401  (known to load_model)
-
         self.check_finished()
-        return keras.saving.load_model(self.model)
+        return _load(self.model)
+
+    def load_pruned(self):
+        """Loads the model of another run, pruned, that training begins with; `None` if there is none."""
+        return _load(self.pruned) if self.pruned.exists() else None
 
     def finished(self):
         """Reads what was done after training: a dictionary of `"epochs"`, `"scores"` and `"export"`."""
@@ -204,6 +215,14 @@ class Run:
             return
         with atomic_path(path) as temporary:
             model.save(temporary)
+
+
+def _load(path):
+    import keras
+
+    import keras_headattn  # noqa: F401  (known to load_model)
+
+    return keras.saving.load_model(path)
 
 
 def try_folder(name, folder):

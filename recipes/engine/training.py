@@ -173,12 +173,15 @@ def _prepare(task, strategy, afresh):
         task.prepare()
 
 
-def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1):
-    """Returns the model and, compiled, what trains it, for so many steps an epoch; the rest is as of `compile`."""
+def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1, model=None):
+    """Returns the model and, compiled, what trains it, for so many steps an epoch; the rest is as of `compile`.
+
+    The model is a new one by default, or that of `prune` in the run's folder.
+    """
     num_replicas = strategy.num_replicas_in_sync
     jit_compile = task.uses_xla() if jit_compile is None else jit_compile
     with strategy.scope():
-        model = task.make_model()
+        model = model or task.run.load_pruned() or task.make_model()
         trainer = task.make_trainer(model)
         trainer.compile(
             optimizer=task.make_optimizer(steps, num_replicas),
@@ -207,7 +210,7 @@ def _remark_on_size(task, trainer):
 def _fit(task, model, trainer, batches, validation):
     """Trains the model, from the run's last checkpoint if there is one."""
     config, run = task.config, task.run
-    if not run.has_checkpoint():
+    if not run.has_checkpoint() and not run.pruned.exists():
         task.begin(model)
     start = time.monotonic()
     with _fault_of(batches):
