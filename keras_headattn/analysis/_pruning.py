@@ -31,8 +31,9 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike], keep: float) ->
 
     Raises:
         ValueError: if an attention layer has no importances, or cannot lose heads: `DisentangledMaskAttention` and
-            `DynamicallyComposableAttention`, whose other sizes depend on their number, heads with the slopes of
-            `ALiBiPositions`, and attention whose outputs take the place of channels, as in `AugmentedConv2D`.
+            `DynamicallyComposableAttention`, whose other sizes depend on their number, `MixtureOfHeadsAttention`, whose
+            router chooses among all, heads with the slopes of `ALiBiPositions`, and attention whose outputs take the
+            place of channels, as in `AugmentedConv2D`.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))

@@ -40,6 +40,8 @@ class MixtureOfHeadsAttention(Attention):
     (2, 5, 16)
     """
 
+    head_arguments = ()  # a router chooses among all
+
     def __init__(
         self,
         num_heads: int,

@@ -21,9 +21,9 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         K'_j = sum over c of K_c L_K[c, j],    V'_j = sum over c of V_c L_V[c, j]
 
     `key_mixing_kernel` L_K and `value_mixing_kernel` L_V are `(num_components, num_key_value_heads)`: at first the
-    identity, or if there are fewer components, random orthogonal rows of length 1. The output of each head is
-    divided by its root mean square and multiplied by `norm_scale` `(value_dim,)`, which the heads share; so `use_sinks`
-    hardly changes it.
+    identity, or for other numbers random orthogonal rows, or columns, of length 1. The output of each head is divided
+    by its root mean square and multiplied by `norm_scale` `(value_dim,)`, which the heads share; so `use_sinks` hardly
+    changes it.
 
     The cache holds components, `num_components / num_heads` of what multi-head attention keeps. They are the heads of
     which `head_regularizer` sees the values.
@@ -31,7 +31,7 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
     Source: Peng et al. 2026, "Explicit multi-head attention for inter-head interaction in large language models".
 
     Args:
-        num_components: number of components, at most `num_key_value_heads`, the default.
+        num_components: number of components. Defaults to `num_key_value_heads`.
         num_key_value_heads: number of composed heads, see `GroupedQueryAttention`. Defaults to `num_heads`.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors.
 
@@ -55,11 +55,6 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         super().__init__(num_heads, key_dim, value_dim, num_key_value_heads=groups, **kwargs)
         count = groups if num_components is None else num_components
         self.num_components = check_positive("num_components", count)
-        if count > groups:
-            raise ValueError(
-                "`num_components` must be at most the number of key and value heads. "
-                f"Received: num_components={count}, num_key_value_heads={groups}"
-            )
 
     @property
     def projections(self) -> dict[str, tuple[int, int]]:
@@ -78,7 +73,7 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
             kernel = self.add_weight(
                 name=f"{side}_mixing_kernel",
                 shape=(self.num_components, self.num_key_value_heads),
-                initializer=_orthogonal_rows if self.num_components < self.num_key_value_heads else "identity",
+                initializer="identity" if self.num_components == self.num_key_value_heads else _orthogonal,
                 regularizer=self.kernel_regularizer,
                 constraint=self.kernel_constraint,
             )
@@ -100,5 +95,5 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         return {**super().get_config(), "num_components": self.num_components}
 
 
-def _orthogonal_rows(shape, dtype=None):
+def _orthogonal(shape, dtype=None):
     return ops.cast(initializers.Orthogonal()(shape, "float32"), dtype)  # 16 bits have no QR decomposition

@@ -10,7 +10,7 @@ from keras_headattn.models import T5, Bert, Transformer
 from keras_headattn.positions import ALiBiPositions, BucketPositions
 from tests.layers.harness import CASES, KEY_WIDTH, QUERY_WIDTH, VALUE_WIDTH, cross_inputs, each, randomize
 
-WHOLE = ("disentangled", "dynamically_composable", "graph", "luong", "talking_2_3_4")
+WHOLE = ("disentangled", "dynamically_composable", "graph", "luong", "mixture_of_heads", "talking_2_3_4")
 
 
 def masked(old, new, kept, count):
@@ -34,8 +34,8 @@ def check_equals_masked(model, pruned, inputs, kept=(2, 3), count=4):
 
 @each([case for case in CASES if not case.name.startswith(WHOLE)])
 def test_a_pruned_layer_is_the_layer_without_the_heads(case):
-    grouped = case.name == "grouped_query"
-    layer = case.make(num_heads=8 if grouped else 4, **({"num_key_value_heads": 4} if grouped else {}))
+    groups = {"num_heads": 8, "num_key_value_heads": 4} if case.arguments.get("num_key_value_heads", 1) > 1 else {}
+    layer = case.make(**{"num_heads": 4} | groups)
     query, value, key = cross_inputs()
     inputs = [keras.Input(x.shape[1:]) for x in (query, value, key)]
     model = keras.Model(inputs, layer(*inputs))

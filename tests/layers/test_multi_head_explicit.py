@@ -8,7 +8,6 @@ from keras_headattn.positions import RotaryPositions
 from tests.layers import oracles_variants
 from tests.layers.harness import (
     BATCH,
-    HEADS,
     KEY_DIM,
     KEYS,
     QUERIES,
@@ -126,7 +125,10 @@ def test_heads_for_repulsive():
     assert oracles_variants.heads_found(layer) == expected | {"key_mixing": (1, 4), "value_mixing": (1, 4)}
 
 
-def test_errors():
-    assert HEADS == 3
-    with pytest.raises(ValueError, match="`num_components` must be at most .*num_components=4, num_key_value_heads=3"):
-        layers.MultiHeadExplicitAttention(HEADS, 4, num_components=4)
+def test_more_components_than_heads():
+    """As a pruned layer has: each head is composed of all."""
+    layer = layers.MultiHeadExplicitAttention(2, 4, num_components=3)
+    layer.build((None, 5, 8), (None, 5, 8))
+    kernel = np.array(layer.key_mixing_kernel)
+    np.testing.assert_allclose(kernel.T @ kernel, np.eye(2), atol=1e-6)
+    assert layer.init_cache(1, 5)["key"].shape == (1, 3, 5, 4)
