@@ -81,7 +81,7 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
     import tensorflow as tf
 
     kernels = {path: layer.output_dense.kernel for path, layer in attention_layers(model).items()}
-    totals = dict.fromkeys(kernels, 0.0)
+    totals: dict[str, Any] = dict.fromkeys(kernels, 0.0)
     number = 0
 
     @tf.function

@@ -76,7 +76,7 @@ class CollaborativeAttention(Attention):
         self.mixing_kernel = self.add_kernel("mixing_kernel", (self.num_heads, self.shared_dim), start)
         mark_heads(self.mixing_kernel, 0, "mixing", self.role)
         if self.use_bias:
-            shape = (self.widths["key"], self.num_heads)
+            shape = (self.widths["key"] or 0, self.num_heads)
             self.content_kernel = self.add_kernel("content_kernel", shape, self.bias_initializer)
 
     def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:

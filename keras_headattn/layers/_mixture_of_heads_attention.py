@@ -10,8 +10,6 @@ from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._attention_inputs import real_queries
 from keras_headattn.layers._intermediates import record
 
-MOMENTUM = 0.99  # of the running average of the load
-
 
 @register_keras_serializable(package="keras_headattn")
 class MixtureOfHeadsAttention(Attention):
@@ -74,8 +72,7 @@ class MixtureOfHeadsAttention(Attention):
         super().build(query_shape, value_shape, key_shape)
         shared, routed, width = self.shared_heads, self.routed_heads, query_shape[-1] or 0
         for name, size in {"shared": shared, "routed": routed, "kind": 2 * bool(shared and routed)}.items():
-            kernel = self.add_kernel(f"{name}_kernel", (width, size)) if size > 1 else None
-            setattr(self, f"{name}_kernel", kernel)
+            setattr(self, f"{name}_kernel", self.add_kernel(f"{name}_kernel", (width, size)) if size > 1 else None)
         if routed:
             start = initializers.Constant(self.active_heads / routed)
             state = dict(trainable=False, dtype="float32", autocast=False, aggregation="mean")
@@ -95,7 +92,7 @@ class MixtureOfHeadsAttention(Attention):
                 tokens = _shares(ops.cast(real_queries(state.masks.combined(), heads), x.dtype))[..., None]
                 load = ops.sum(kept * tokens, axis=(0, 1))
                 self.add_loss(self.balance * self.routed_heads * ops.sum(expected * tokens * load))
-                self.head_load.assign(MOMENTUM * self.head_load + (1 - MOMENTUM) * ops.cast(load, "float32"))
+                self.head_load.assign(0.99 * self.head_load + 0.01 * ops.cast(load, "float32"))
         if len(gates) == 2:
             kinds = 2 * _softmax(x, self.kind_kernel)
             gates = [gates[0] * kinds[..., :1], gates[1] * kinds[..., 1:]]

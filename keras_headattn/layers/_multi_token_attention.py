@@ -86,7 +86,7 @@ class MultiTokenAttention(Attention):
             self.norm_scale = self.add_weight(name="norm_scale", shape=(e,), initializer="ones")
         if self.output_gate:
             shape = e, 1 if self.output_gate == "head" else e
-            start = initializers.TruncatedNormal(stddev=query_shape[-1] ** -0.5)
+            start = initializers.TruncatedNormal(stddev=(query_shape[-1] or 1) ** -0.5)
             self.output_gate_kernel = self.add_kernel("output_gate_kernel", shape, start)
             self.output_gate_bias = self._add_bias("output_gate_bias", shape[1:])
 
