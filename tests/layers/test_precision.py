@@ -87,4 +87,5 @@ def test_softmax_is_in_float32(case):
     query, value, key = cross_inputs(keys=3000)
     layer = build(case.make(dtype="mixed_bfloat16"), query, value, key * 0)
     _, scores = layer(query, value, key * 0, return_attention_scores=True)
-    np.testing.assert_allclose(array(scores).astype("float64").sum(-1), 1, atol=4e-3)
+    roundings = 2 if case.layer is layers.InterleavedHeadAttention else 1  # of pseudo-keys, and of their sums
+    np.testing.assert_allclose(array(scores).astype("float64").sum(-1), 1, atol=4e-3 * roundings)
