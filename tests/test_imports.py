@@ -43,6 +43,7 @@ OUTSIDE = {
 NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top} - {
     "_private",
     "_recompute",
+    "analysis",  # `head_importance`
     "interop",
 }
 

@@ -353,6 +353,11 @@ class Attention(SavedNames):
         return self.score_rows > 0
 
     @property
+    def looks_ahead(self) -> bool:
+        """True if a row of scores influences earlier rows, so that a step cannot follow a step."""
+        return False
+
+    @property
     def score_rows(self) -> int:
         """Number of earlier rows of scores that a decoding step reads."""
         return 0
@@ -528,6 +533,22 @@ class Attention(SavedNames):
         # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
+    def place(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
+        """Normalises projected queries or keys, and rotates them by their positions.
+
+        Args:
+            side: `"query"` or `"key"`.
+            heads: `(B, h, n, key_dim)`.
+            positions: int `(n,)`.
+
+        Returns:
+            `(B, h, n, key_dim)`.
+        """
+        if self.qk_norm:
+            scale = self.query_norm_scale if side == "query" else self.key_norm_scale
+            heads = rms_normalize(heads, scale, epsilon=1e-6)
+        return heads if self.relative_positions is None else self.relative_positions.rotate(heads, positions)
+
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
         """Computes what `attend` needs from all queries at once, before they are split into chunks.
 
@@ -556,7 +577,7 @@ class Attention(SavedNames):
             and not (self.dropout and state.training)
         )
         if self._is_fused and wanted:
-            bias = self._bias(query, state)
+            bias = self.score_bias(query, state)
             heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)
             return heads, None, state.previous_scores, state.cache
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
@@ -570,8 +591,18 @@ class Attention(SavedNames):
         logits = self.score(query, entry, state)
         if self.attn_logits_soft_cap is not None:
             logits = self.attn_logits_soft_cap * ops.tanh(logits / self.attn_logits_soft_cap)
-        bias = self._bias(query, state)
+        bias = self.score_bias(query, state)
         return logits if bias is None else logits + ops.cast(bias, logits.dtype)
+
+    def score_bias(self, query: Tensor, state: State) -> Tensor | None:
+        """Adds up the biases of positions and of the call, if there are any."""
+        # queries (B, h, n, key_dim) -> broadcasts to (B, h, n, m)
+        own = None
+        if self.relative_positions is not None:
+            own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
+        if own is None or state.bias is None:
+            return state.bias if own is None else own
+        return own + ops.cast(state.bias, own.dtype)
 
     def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Computes the logits of each query and key."""
@@ -649,32 +680,15 @@ class Attention(SavedNames):
         plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
         return plain and self.attn_logits_soft_cap is None and not self.use_sinks
 
-    def _bias(self, query, state):
-        own = None
-        if self.relative_positions is not None:
-            own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
-        if own is None or state.bias is None:
-            return state.bias if own is None else own
-        return own + ops.cast(state.bias, own.dtype)
-
-    def _place(self, side, heads, positions):
-        """Normalises and rotates queries or keys."""
-        if self.qk_norm:
-            scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = rms_normalize(heads, scale, epsilon=1e-6)
-        if self.relative_positions is not None:
-            heads = self.relative_positions.rotate(heads, positions)
-        return heads
-
     def _queries(self, state):
         """Returns the queries of each head, normalised and rotated: `(B, h, n, key_dim)`."""
         queries = self.project_query(state.query, state)
-        return self._place("query", queries, state.query_positions) if "query" in self.projections else queries
+        return self.place("query", queries, state.query_positions) if "query" in self.projections else queries
 
     def _entry(self, key, value, positions, state):
         """Makes the entry of keys at these positions."""
         entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
-        return entry | {"key": self._place("key", entry["key"], positions)} if "key" in entry else entry
+        return entry | {"key": self.place("key", entry["key"], positions)} if "key" in entry else entry
 
     def _gate(self, heads, state):
         return heads * self.project("gate", state.query, state) if self.use_gate else heads
@@ -1043,6 +1057,11 @@ class Attention(SavedNames):
         """Returns the cache with the last rows of the map, which the next row reads."""
         if not self.score_rows:
             return cache
+        if self.looks_ahead:
+            raise ValueError(
+                "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
+                f"'cross'. Received: role={self.role!r}"
+            )
         batch, _, length, _ = ops.shape(cache["value"])
         return cache | {"map": ops.zeros((batch, self.softmax_heads, self.score_rows, length), self.compute_dtype)}
 

@@ -79,6 +79,10 @@ class EvolvingAttention(Attention):
         self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
+    def looks_ahead(self) -> bool:
+        return self.rows_interact and self.role in (None, "encoder")
+
+    @property
     def score_rows(self) -> int:
         return self.kernel_size - 1 if self.beta > 0 else 0
 
@@ -107,14 +111,6 @@ class EvolvingAttention(Attention):
 
     def _convolves(self, chained):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
-
-    def _with_map(self, cache):
-        if self.rows_interact and self.role in (None, "encoder"):
-            raise ValueError(
-                "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
-                f"'cross'. Received: role={self.role!r}"
-            )
-        return super()._with_map(cache)
 
     def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
         previous, cache = state.previous_scores, state.cache

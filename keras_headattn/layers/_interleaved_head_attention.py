@@ -72,11 +72,11 @@ class InterleavedHeadAttention(Attention):
             setattr(self, f"{name}_kernel", kernel)
             mark_heads(kernel, 1, name, self.role)
 
-    def _place(self, side, heads, positions):
-        """Returns `(B, h * P, n, d)`: normalised and rotated heads, composed for each pseudo-token."""
-        p, place, kernel = self.num_pseudo_tokens, super()._place, getattr(self, f"{side}_mixing_kernel")
+    def place(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
+        # Composed for each pseudo-token: (B, h, n, d) -> (B, h * P, n, d)
+        p, place, kernel = self.num_pseudo_tokens, super().place, getattr(self, f"{side}_mixing_kernel")
         made = [exchange_heads(place(side, heads, p * positions + i), kernel[:, :, i]) for i in range(p)]
-        return ops.reshape(ops.stack(made, axis=2), (-1, p * self.num_heads, *ops.shape(heads)[2:]))
+        return ops.reshape(ops.stack(made, axis=2), (ops.shape(heads)[0], p * self.num_heads, *ops.shape(heads)[2:]))
 
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
         kernel = ops.reshape(self.value_mixing_kernel, (self.num_heads, -1))
@@ -86,25 +86,26 @@ class InterleavedHeadAttention(Attention):
         self, query: Tensor, entry: dict[str, Tensor], state: State
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         # A head's pseudo-tokens are stacked along the length axis: first all of p = 0, then all of p = 1, ...
-        p, h, n, m = self.num_pseudo_tokens, self.num_heads, ops.shape(query)[2], ops.shape(entry["key"])[2]
+        p, h, m = self.num_pseudo_tokens, self.num_heads, ops.shape(entry["key"])[2]
+        batch, _, n, _ = ops.shape(query)
         mask, bias, kept = (tiled(x, -2, n, p) for x in (state.mask, state.bias, state.kept))
         mask, kept = (tiled(x, -1, m, p) for x in (mask, kept))
         positions = ops.tile(state.query_positions, (p,))
         inside = dataclasses.replace(state, mask=mask, bias=bias, kept=kept, query_positions=positions)
         stacked = {
-            name: ops.reshape(x, (-1, h, p * length, x.shape[3]))
+            name: ops.reshape(x, (ops.shape(x)[0], h, p * length, x.shape[3]))
             for name, x, length in (("query", query, n), ("key", entry["key"], m), ("value", entry["value"], m))
         }
         heads, weights, *carried = super().attend(stacked["query"], entry | stacked, inside)
-        heads = exchange_heads(ops.reshape(heads, (-1, h * p, n, self.value_dim)), self.collapse_kernel)
+        heads = exchange_heads(ops.reshape(heads, (batch, h * p, n, self.value_dim)), self.collapse_kernel)
         if weights is not None:
-            by_token = (-1, h * p, n, p, m)  # of (B, h, P * n, P * m)
+            by_token = (batch, h * p, n, p, m)  # of (B, h, P * n, P * m)
             weights = ops.sum(ops.reshape(weights, by_token), axis=3)
             record(self, queries=query, logits=lambda x: ops.logsumexp(ops.reshape(x, by_token), 3), weights=weights)
         return heads, weights, *carried
 
-    def _bias(self, query, state):
-        return tiled(super()._bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)
+    def score_bias(self, query: Tensor, state: State) -> Tensor | None:
+        return tiled(super().score_bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_pseudo_tokens": self.num_pseudo_tokens}

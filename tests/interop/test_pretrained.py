@@ -101,7 +101,8 @@ def test_attention_without_keys(folders):
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_attention_that_keeps_the_function(kind, attention, folders, models):
     model = from_pretrained(folders[kind], attention=attention)
-    np.testing.assert_allclose(outputs(model), outputs(models[kind]), atol=2e-6)
+    real = ids() != 0 if kind == "bert" else ...  # outputs of padding are of no use
+    np.testing.assert_allclose(outputs(model)[real], outputs(models[kind])[real], atol=2e-6)
 
 
 def test_the_map_initializer(folders):

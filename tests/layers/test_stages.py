@@ -122,5 +122,5 @@ def test_no_private_method_is_overridden(room):
 
 
 def test_an_override_of_a_private_method_is_found():
-    wrong = type("Wrong", (layers.MultiHeadAttention,), {"_place": None, "_own": None})
-    assert list(private_overrides(wrong)) == ["Wrong._place, of Attention"]
+    wrong = type("Wrong", (layers.MultiHeadAttention,), {"_gate": None, "_own": None})
+    assert list(private_overrides(wrong)) == ["Wrong._gate, of Attention"]
