@@ -88,10 +88,9 @@ class InterleavedHeadAttention(Attention):
         # A head's pseudo-tokens are stacked along the length axis: first all of p = 0, then all of p = 1, ...
         p, h, m = self.num_pseudo_tokens, self.num_heads, ops.shape(entry["key"])[2]
         batch, _, n, _ = ops.shape(query)
-        mask, bias, kept = (tiled(x, -2, n, p) for x in (state.mask, state.bias, state.kept))
-        mask, kept = (tiled(x, -1, m, p) for x in (mask, kept))
-        positions = ops.tile(state.query_positions, (p,))
-        inside = dataclasses.replace(state, mask=mask, bias=bias, kept=kept, query_positions=positions)
+        mask, kept = (tiled(tiled(x, -2, n, p), -1, m, p) for x in (state.mask, state.kept))
+        bias, places = tiled(state.bias, -2, n, p), ops.tile(state.query_positions, (p,))
+        inside = dataclasses.replace(state, mask=mask, bias=bias, kept=kept, query_positions=places)
         stacked = {
             name: ops.reshape(x, (ops.shape(x)[0], h, p * length, x.shape[3]))
             for name, x, length in (("query", query, n), ("key", entry["key"], m), ("value", entry["value"], m))
