@@ -1,6 +1,7 @@
 """Models with fewer heads."""
 
 import itertools
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,26 +14,27 @@ from keras_headattn._validation import check_number
 from keras_headattn.layers import Attention
 
 
-def prune_heads(model: Any, importance: Mapping[str, ArrayLike], keep: float) -> Any:
+def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: float) -> Any:
     """Returns a smaller copy of a model, which has only the most important heads of each attention layer.
 
     The copy computes what the model would without the other heads: their weights are gone, and with them their rows and
     columns in the matrices and kernels that mix heads. Each layer keeps the same share of its heads. Layers that pass
     scores on, or share a table of positions, keep the same heads, those with the highest sums; shared keys and values
-    leave with all their query heads.
+    leave with all their query heads, and groups of heads that mix their weights (`MultiTokenAttention`) as a whole.
 
     Source: Michel et al. 2019, "Are sixteen heads really better than one?", section 4, with a ranking for each layer.
 
     Args:
-        model: built model or attention layer. The copy is not compiled.
+        model: built model or attention layer, of classes that Keras can load. The copy is not compiled.
         importance: dictionary from layer path to the importance of its heads `(h,)`, as `head_ablation` returns it, or
-            `head_importance`.
+            `head_importance`. `None` keeps the first heads: a model to be measured or trained, or an early error.
         keep: share of the heads that stay, above 0 and up to 1; at least one does.
 
     Raises:
         ValueError: if an attention layer has no importances, or cannot lose heads: `DisentangledMaskAttention` and
             `DynamicallyComposableAttention`, whose other sizes depend on their number, `MixtureOfHeadsAttention`, whose
-            router chooses among all, heads with the slopes of `ALiBiPositions`, and attention whose outputs take the
+            router chooses among all, `GraphAttention`, `LuongAttention`, `MultiTokenAttention` where all heads are one
+            group of `mix_weights`, heads with the slopes of `ALiBiPositions`, and attention whose outputs take the
             place of channels, as in `AugmentedConv2D`.
 
     >>> x = keras.Input((5, 8))
@@ -52,7 +54,8 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike], keep: float) ->
     }
     for old, new in zip(model.weights, pruned.weights, strict=True):
         value = keras.ops.convert_to_numpy(old)
-        new.assign(value if value.shape == tuple(new.shape) else _part(value, new.shape, old.path, *places[id(old)]))
+        place = places.get(id(old), (1, np.zeros(1, "int64")))
+        new.assign(value if value.shape == tuple(new.shape) else _part(value, new.shape, old.path, *place))
     return pruned
 
 
@@ -84,11 +87,11 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
     totals: dict[str, Any] = dict.fromkeys(kernels, 0.0)
     number = 0
 
-    @tf.function
+    @tf.function(reduce_retracing=True)
     def gradients(x, y, sample_weight):
         with tf.GradientTape() as tape:
             loss = model.compute_loss(x, y, model(x, training=False), sample_weight, training=False)
-        return tape.gradient(loss, [kernel.value for kernel in kernels.values()])
+        return tape.gradient(loss, [kernel.value for kernel in kernels.values()], unconnected_gradients="zero")
 
     for batch in batches:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
@@ -143,18 +146,20 @@ def _smaller(config, keep):
 
 def _attention_class(config):
     kind = keras.saving.get_registered_object(config.get("registered_name"))
-    if kind is None and config["class_name"] == "MultiHeadAttention":
-        return keras.layers.MultiHeadAttention
-    return kind if isinstance(kind, type) and issubclass(kind, Attention) else None
+    if kind is None:  # one of Keras, or a class that is found by its module
+        kind = getattr(sys.modules.get(config.get("module")), config["class_name"], None)
+    return kind if isinstance(kind, type) and issubclass(kind, (Attention, keras.layers.MultiHeadAttention)) else None
 
 
 def _plan(kind, arguments, keep):
     """Returns the changed arguments of a layer, its number of heads or groups of heads, and how many of them stay."""
     names = getattr(kind, "head_arguments", ("num_heads",))
     counts = {name: arguments[name] for name in names if arguments[name] > 1}
-    count = min(counts.values(), default=1)
-    if not names or any(each % count for each in counts.values()):
-        received = kind.__name__ + "".join(f", {name}={arguments[name]}" for name in names)
+    group = getattr(kind, "group_argument", None)
+    together = arguments.get(group) or 1
+    count = min(counts.values(), default=1) // together
+    if not names or 1 == count < together or any(each % count for each in counts.values()):
+        received = kind.__name__ + "".join(f", {name}={arguments[name]}" for name in (*names, group) if name)
         raise ValueError(f"This attention cannot lose heads; see `analysis.prune_heads`. Received: {received}")
     stay = max(1, int(keep * count + 0.5))
     return {name: each // count * stay for name, each in counts.items()}, count, stay
@@ -164,7 +169,7 @@ def _choose(layers, importance, keep):
     """Returns the indices of the heads, or groups of heads, that stay in each layer."""
     together = {}  # by what joins them: paths
     for path, layer in layers.items():
-        if path not in importance:
+        if importance is not None and path not in importance:
             raise ValueError(f"`importance` must have {path!r}. Received: {', '.join(importance)}")
         positions = getattr(layer, "relative_positions", None)
         if hasattr(positions, "slopes"):
@@ -177,21 +182,26 @@ def _choose(layers, importance, keep):
         together.setdefault(key, []).append(path)
     kept = {}
     for paths in together.values():
-        plans = [_plan(type(layers[path]), layers[path].get_config(), keep)[1:] for path in paths]
-        totals = sum(_of_units(importance[path], *plan, path) for path, plan in zip(paths, plans, strict=True))
-        kept |= dict.fromkeys(paths, np.sort(np.argsort(-totals, kind="stable")[: plans[0][1]]))
+        layer = layers[paths[0]]
+        _, count, stay = _plan(type(layer), layer.get_config(), keep)
+        pairs = getattr(layer, "interaction", None) == "pairwise"
+        totals = -np.arange(count)
+        if importance is not None:
+            totals = sum(_of_units(importance[path], count, pairs, path) for path in paths)
+        kept |= dict.fromkeys(paths, np.sort(np.argsort(-totals, kind="stable")[:stay]))
     return kept
 
 
-def _of_units(importance, count, _, path):
-    """Returns the importance of each head, or group of heads with the same keys and values."""
+def _of_units(importance, count, pairs, path):
+    """Returns the importance of each head, or group of heads that leave together."""
     importance = np.asarray(importance, "float64")
     if importance.ndim != 1 or importance.size % count or not np.isfinite(importance).all():
         raise ValueError(
             f"`importance` must have a finite number for each head. Received: {importance} for {count} heads of {path}"
         )
-    if importance.size == count**2:  # pairs of heads
-        return importance.reshape(count, count).sum(axis=0) + importance.reshape(count, count).sum(axis=1)
+    if pairs:
+        importance = importance.reshape(count, count)
+        return importance.sum(axis=0) + importance.sum(axis=1)
     return importance.reshape(count, -1).sum(axis=1)
 
 
@@ -205,6 +215,9 @@ def _part(value, shape, path, count, kept):
         elif (before, after) == (count**2, len(kept) ** 2):
             rows = (kept[:, None] * count + kept).ravel()
         else:
-            raise ValueError(f"The size of {path} does not follow the heads. Received: {value.shape} to {tuple(shape)}")
+            raise ValueError(
+                f"The size of {path} does not follow the heads, which cannot be left out; see `analysis.prune_heads`. "
+                f"Received: {value.shape} to {tuple(shape)}"
+            )
         value = np.take(value, rows, axis)
     return value

@@ -214,6 +214,8 @@ class Attention(SavedNames):
     separates_segments = False
     # Arguments that are numbers of heads; none in layers that cannot lose heads.
     head_arguments: tuple[str, ...] = ("num_heads",)
+    # Argument with the size of groups of heads that can only be lost as a whole.
+    group_argument: str | None = None
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

@@ -40,6 +40,7 @@ class MultiTokenAttention(Attention):
     """
 
     separates_segments = True
+    group_argument = "mix_weights"
 
     def __init__(
         self,

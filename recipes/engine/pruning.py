@@ -1,45 +1,67 @@
 """A finished run's model with fewer heads, as a run that can be trained further."""
 
+import os
+import pathlib
 import shutil
+import tempfile
 
 import tensorflow as tf
 
 from headattn_io.terminal import shows_bar
 from keras_headattn.analysis import head_ablation, head_importance, prune_heads
-from recipes.engine.run import Run
+from recipes.engine.run import Run, try_folder
 from recipes.engine.training import make_trainer
 
 
 def prune(task, keep, by, output):
-    """Writes a run to the folder `output`, whose model has a share of the heads of the task's finished model.
+    """Writes a run to the folder `output`, whose model has a share of the heads of the task's finished model."""
+    output = pathlib.Path(output)
+    model = task.run.load_model()
+    prune_heads(model, None, keep)  # refuses other attention before data are read
+    try_folder("OUTPUT", output.parent)
+    pruned = prune_heads(model, rank_heads(task, model, by), keep)
+    write_run(task, pruned, output)
+    print(f"{model.count_params():,} parameters, {pruned.count_params():,} without the other heads: {output}")
+    command = f"python -m recipes.{task.run.recipe.name}"
+    print(f"Next: {command} evaluate {output}\nOr train it further: {command} --config {output / 'config.json'}")
 
-    Heads are ranked on the validation set: by the gradient of the loss, or by how much it grows without each.
+
+def rank_heads(task, model, by):
+    """Reads the data, and returns the importance of each head for the validation loss, as of `prune_heads`.
+
+    It is the gradient of the loss, or by how much the loss grows without the head, for `by="ablation"`.
     """
-    config, run = task.config, task.run
-    model = run.load_model()
     task.load()
     task.prepare()
     batches, validation = task.make_batches(1)
     _, trainer = make_trainer(task, tf.distribute.get_strategy(), len(batches), model=model)
     if by == "gradient":
-        importance = head_importance(trainer, validation.dataset())
-    else:
-        importance = head_ablation(
-            trainer,
-            lambda: -trainer.evaluate(validation.dataset(), verbose=0, return_dict=True)["loss"],
-            verbose=shows_bar(),
-        )
-    pruned = prune_heads(model, importance, keep)
-    new = Run(output, run.recipe)
-    new.folder.mkdir(parents=True, exist_ok=True)
-    for path in (run.folder / name for name in ("data.json", *run.recipe.files)):
+        return head_importance(trainer, validation.dataset())
+
+    def measure():
+        return -trainer.evaluate(validation.dataset(), verbose=0, return_dict=True)["loss"]
+
+    return head_ablation(trainer, measure, verbose=shows_bar())
+
+
+def write_run(task, pruned, output):
+    """Writes the pruned model as a run with the task's settings; the folder appears when all is in it."""
+    run = task.run
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+        new = Run(pathlib.Path(folder, "run"), run.recipe)
+        new.folder.mkdir()
+        _copy_files(run, new)
+        new.save_config(task.config.changed({"run": str(output)}))
+        new.save_model(pruned, new.pruned)
+        shutil.copyfile(new.pruned, new.model)
+        os.rename(new.folder, output)
+
+
+def _copy_files(run, new):
+    """Copies what a run has learned or was given, but nothing that its model made."""
+    names = {"data.json", *run.recipe.files} - {"explained", "states", "submission"}
+    for path in (run.folder / name for name in sorted(names)):
         if path.is_dir():
-            shutil.copytree(path, new.folder / path.name, dirs_exist_ok=True)
+            shutil.copytree(path, new.folder / path.name)
         elif path.exists():
             shutil.copyfile(path, new.folder / path.name)
-    new.save_config(config.changed({"run": str(output)}))
-    new.save_model(pruned, new.pruned)
-    new.save_model(pruned, new.model)
-    print(f"{model.count_params():,} parameters, {pruned.count_params():,} without the other heads: {output}")
-    command = f"python -m recipes.{run.recipe.name}"
-    print(f"Next: {command} evaluate {output}\nOr train it further: {command} --config {new.folder / 'config.json'}")

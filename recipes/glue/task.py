@@ -121,8 +121,11 @@ class Glue(TextTask):
     def make_model(self):
         model = make_classifier(self.config, self.tokenizer, self.targets.width)
         model.build()
-        self.num_layers = model.encoder.num_layers
         return model
+
+    def make_trainer(self, model):
+        self.num_layers = model.encoder.num_layers
+        return super().make_trainer(model)
 
     def begin(self, model):
         super().begin(model)

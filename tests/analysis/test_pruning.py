@@ -34,14 +34,69 @@ def check_equals_masked(model, pruned, inputs, kept=(2, 3), count=4):
 
 @each([case for case in CASES if not case.name.startswith(WHOLE)])
 def test_a_pruned_layer_is_the_layer_without_the_heads(case):
-    groups = {"num_heads": 8, "num_key_value_heads": 4} if case.arguments.get("num_key_value_heads", 1) > 1 else {}
-    layer = case.make(**{"num_heads": 4} | groups)
+    sizes = {"num_heads": 4}
+    if case.arguments.get("num_key_value_heads", 1) > 1:
+        sizes = {"num_heads": 8, "num_key_value_heads": 4}
+    elif "mix_weights" in case.arguments:
+        sizes = {"num_heads": 8, "mix_weights": 2}
+    layer = case.make(**sizes)
     query, value, key = cross_inputs()
     inputs = [keras.Input(x.shape[1:]) for x in (query, value, key)]
     model = keras.Model(inputs, layer(*inputs))
     randomize(model)
     importance = {layer.path: np.arange(layer.merged_heads)}
     check_equals_masked(model, prune_heads(model, importance, 0.5), [query, value, key])
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class ScaledHeads(layers.MultiHeadAttention):
+    """A user's own: a learned factor of each head."""
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        super().build(query_shape, value_shape, key_shape)
+        self.scales = self.add_weight(name="scales", shape=(self.num_heads, 1, 1), initializer="ones")
+
+    def mix(self, weights, entry, state):
+        return super().mix(weights, entry, state) * self.scales
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class StockSubclass(keras.layers.MultiHeadAttention):
+    pass
+
+
+@pytest.mark.parametrize("make", [ScaledHeads, StockSubclass])
+def test_layers_of_ones_own(make):
+    x = np.random.default_rng(0).normal(size=(2, 5, 8))
+    inputs = keras.Input((5, 8))
+    layer = make(4, 3)
+    model = keras.Model(inputs, layer(inputs, inputs))
+    randomize(model)
+    check_equals_masked(model, prune_heads(model, {layer.path: np.arange(4)}, 0.5), x)
+
+
+@pytest.mark.parametrize(
+    "layer, importance, kept",
+    [
+        (layers.GroupedQueryAttention(4, 2, num_key_value_heads=2), [0, 3, 0, 2], [0, 1]),
+        (layers.MultiTokenAttention(4, 2, mix_weights=2), [0, 3, 0, 2], [0, 1]),
+        (layers.InteractingHeadAttention(2, 2, interaction="pairwise"), [2, 0, 0, 3], [1]),
+    ],
+    ids=["shared keys", "mixed weights", "pairs"],
+)
+def test_four_importances_of_groups_and_of_pairs(layer, importance, kept):
+    inputs = keras.Input((5, 8))
+    model = keras.Model(inputs, layer(inputs, inputs))
+    pruned = prune_heads(model, {layer.path: importance}, 0.5)
+    found, whole = (np.array(each.layers[1].query_dense.kernel) for each in (pruned, model))
+    np.testing.assert_array_equal(found, whole[:, kept])
+
+
+def test_one_group_of_mixed_weights_stays_whole():
+    layer, inputs = layers.MultiTokenAttention(4, 2, mix_weights=4), keras.Input((5, 8))
+    model = keras.Model(inputs, layer(inputs, inputs))
+    with pytest.raises(ValueError, match="cannot lose heads.*MultiTokenAttention, num_heads=4, mix_weights=4"):
+        prune_heads(model, {layer.path: np.arange(4)}, 0.5)
 
 
 @each([case for case in CASES if case.name.startswith(WHOLE)])
@@ -114,6 +169,17 @@ def test_layers_that_pass_scores_on_keep_the_same_heads():
         np.testing.assert_array_equal(next(kernels)[:, [0, 3]], next(kernels))
 
 
+def test_importance_of_t5():
+    model = T5(20, key_dim=4, **SIZES)
+    inputs = {"source": TOKENS, "target": TOKENS[:, :4]}
+    model(inputs)
+    randomize(model)
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    found = head_importance(model, [(inputs, TOKENS[:, 1:5])])
+    assert found.keys() == head_ablation(model, lambda: 0.0).keys() and len(found) == 6
+    assert all(values.shape == (4,) and (values > 0).all() for values in found.values())
+
+
 def test_importance_is_the_slope_of_the_loss_along_a_head():
     model, rng = small_classifier(), np.random.default_rng(0)
     batches = [(rng.normal(size=(4, 5, 8)).astype("float32"), rng.integers(0, 3, 4)) for _ in range(2)]
@@ -153,3 +219,8 @@ def test_models_that_cannot_be_pruned():
     model({"source": TOKENS, "target": TOKENS})
     with pytest.raises(ValueError, match="slopes of their own"):
         prune_heads(model, dict.fromkeys(head_ablation(model, lambda: 0.0), np.arange(4)), 0.5)
+    image = keras.Input((8, 8, 3))
+    attention = layers.MultiHeadAttention(4, 4, value_dim=1)
+    model = keras.Model(image, layers.AugmentedConv2D(16, 3, attention=attention)(image))
+    with pytest.raises(ValueError, match="does not follow the heads"):
+        prune_heads(model, None, 0.5)
