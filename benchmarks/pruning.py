@@ -1,0 +1,175 @@
+"""Score, size and time of a finished run's model with fewer heads, without further training.
+
+    python -m recipes.translate --run runs/multi30k ...
+    python -m benchmarks.pruning runs/multi30k [--by gradient ablation] [--quick]
+
+The run's model is pruned to shares of its heads, each written as a run of its own below `--folder`, scored on the
+run's first test set, exported and timed. A translation model also writes a fixed number of tokens.
+"""
+
+import argparse
+import functools
+import importlib
+import pathlib
+
+from benchmarks import timing
+
+SHARES = (1, 0.75, 0.5, 0.25)
+SENTENCES = 32  # of a batch that is translated
+WRITTEN = 24  # tokens of each
+LABELS = {"gradient": "ranked by the gradient of the loss", "ablation": "ranked by the loss without the head"}
+
+
+def recipe_of(folder):
+    """Returns the `Recipe` of a run."""
+    from headattn_io.files import read_json
+
+    name = read_json(pathlib.Path(folder, "config.json"))["recipe"]
+    return importlib.import_module(f"recipes.{name}.__main__").RECIPE
+
+
+def pruned_runs(folder, output, by, shares):
+    """Writes runs with these shares of heads, and returns their tasks and models by share."""
+    from keras_headattn.analysis import prune_heads
+    from recipes.engine.pruning import rank_heads, write_run
+
+    recipe = recipe_of(folder)
+    task = recipe.finished(folder)
+    model = task.run.load_model()
+    importance = rank_heads(task, model, by)
+    found = {}
+    for share in shares:
+        path = output / f"{pathlib.Path(folder).name}_{by}_{share}"
+        write_run(task, prune_heads(model, importance, share), path)
+        pruned = recipe.finished(path, {"export": str(output / "exports" / path.name), "samples": 0})
+        found[share] = pruned, pruned.run.load_model()
+    return task, found
+
+
+def score(task, model, measure):
+    """Returns the name of the run's first test set, and of its first measure, or the given one, and the value."""
+    name, test = next(iter(task.load_tests().items()))
+    task.evaluate(model, {name: test})
+    scores = task.run.scores()[name]
+    measure = measure or next(iter(scores))
+    return name, measure, scores[measure]
+
+
+def exported_bytes(task, model):
+    """Returns the size of the SavedModel."""
+    task.export(model)
+    files = pathlib.Path(task.config.export_folder).rglob("*")
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def forward_pass(task, model, batch):
+    """Returns a timed call of the compiled forward pass."""
+    import tensorflow as tf
+
+    trainer = task.make_trainer(model)
+    forward = tf.function(lambda x: trainer(x, training=False), jit_compile=True, autograph=False)
+    return timing.timed(lambda: forward(batch))
+
+
+def translation(task, model):
+    """Returns a timed call that translates a batch, with as many tokens whatever the model writes."""
+    config = task.config
+    sentences = next(iter(task.load_tests().values())).source[:SENTENCES]
+    task.config = config.changed(
+        {"max_length": WRITTEN, "search_arguments": config.search_arguments | {"min_length": WRITTEN}}
+    )
+    translator = task.translator(model)
+    task.config = config
+    return timing.timed(functools.partial(translator, sentences))
+
+
+def times(cases, quick):
+    """Returns the milliseconds and the ratio to the whole model of each share, as cells."""
+    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(min_rounds=9, max_rounds=40, max_seconds=60)
+    rounds = timing.run_rounds(cases, 1, **limits)
+    ratios = {share: rounds.ratio(share, 1) for share in cases}
+    cells = {
+        share: [f"{1000 * rounds.median(share):.1f}", f"{ratio:.2f} ± {spread:.0%}"]
+        for share, (ratio, spread) in ratios.items()
+    }
+    return cells, {share: 1000 * rounds.median(1) * ratio for share, (ratio, _) in ratios.items()}
+
+
+def draw(scores, milliseconds, measure, title, path):
+    """Draws the score of each ranking, and the times, against the share of heads."""
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
+    figure.suptitle(title)
+    for by, found in scores.items():
+        left.plot([100 * share for share in found], list(found.values()), "o-", label=LABELS[by])
+    left.set_ylabel(measure)
+    left.legend()
+    for name, found in milliseconds.items():
+        right.plot([100 * share for share in found], list(found.values()), "o-", label=name)
+    right.set_ylabel("Time (ms)")
+    right.legend()
+    for axes in (left, right):
+        axes.set_xlabel("Heads left (%)")
+        axes.set_xticks([100 * share for share in SHARES])
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="folder of a finished run")
+    parser.add_argument("--by", nargs="+", choices=list(LABELS), default=["gradient"], help="rankings [gradient]")
+    parser.add_argument("--measure", help="name of the score [the first in scores.json]")
+    parser.add_argument("--folder", type=pathlib.Path, default="runs/pruned", help="of the pruned runs [runs/pruned]")
+    parser.add_argument("--quick", action="store_true", help="half of the heads, three rounds; writes no report")
+    options = parser.parse_args()
+    timing.limit_threads(timing.cores())
+    shares = (1, 0.5) if options.quick else SHARES
+    options.folder.mkdir(parents=True, exist_ok=True)
+    scores = {}
+    for by in reversed(options.by):
+        task, runs = pruned_runs(options.run, options.folder, by, shares)
+        found = {share: score(*run, options.measure) for share, run in runs.items()}
+        scores[by] = {share: value for share, (_, _, value) in found.items()}
+    test, measure, _ = found[1]
+    batch = next(iter(task.make_batches(1)[1].dataset()))[0]
+    cases = {"forward pass": {share: forward_pass(*run, batch) for share, run in runs.items()}}
+    if task.run.recipe.name == "translate":
+        cases["translating"] = {share: translation(*run) for share, run in runs.items()}
+    measured = {name: times(each, options.quick) for name, each in cases.items()}
+    megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()}
+    rows = [
+        [
+            f"{share:.0%}",
+            *(f"{scores[by][share]:.3g}" for by in options.by),
+            f"{model.count_params() / 1e6:.2f}",
+            f"{megabytes[share]:.1f}",
+            *(cell for cells, _ in measured.values() for cell in cells[share]),
+        ]
+        for share, (_, model) in runs.items()
+    ]
+    header = ["heads left", *(f"{measure}, by {by}" for by in options.by), "million weights", "SavedModel, MB"]
+    header += [column for name in measured for column in (f"{name}, ms", "of all heads")]
+    recipe = task.run.recipe.name
+    name = None if options.quick else f"pruning_{recipe}"
+    shapes = " and ".join(str(tuple(part.shape)) for part in (batch.values() if isinstance(batch, dict) else [batch]))
+    written = f" Translating: {SENTENCES} sentences, {WRITTEN} tokens each." if len(measured) > 1 else ""
+    timing.report(
+        name,
+        f"# Fewer heads, recipes.{recipe}",
+        f"A finished run ({task.describe()}), whose heads are ranked on the validation set and pruned in every layer, "
+        f"without further training. {measure} is of {test}. Forward pass of a batch {shapes} by XLA in "
+        f"{task.config.precision}, {timing.cores()} threads.{written}",
+        timing.table(header, rows),
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras")),
+    )
+    if name:
+        path = timing.RESULTS.parents[1] / "docs" / f"{name}.png"
+        draw(scores, {name: found for name, (_, found) in measured.items()}, measure, f"{recipe}, fewer heads", path)
+
+
+if __name__ == "__main__":
+    main()
