@@ -1,10 +1,10 @@
 """Score, size and time of a finished run's model with fewer heads, without further training.
 
     python -m recipes.translate --run runs/multi30k ...
-    python -m benchmarks.pruning runs/multi30k [--by gradient ablation] [--quick]
+    python -m benchmarks.pruning runs/multi30k [--by gradient ablation] [--also translating export] [--quick]
 
 The run's model is pruned to shares of its heads, each written as a run of its own below `--folder`, scored on the
-run's first test set, exported and timed. A translation model also writes a fixed number of tokens.
+run's first test set and timed. Runs and scores that are there are not made again.
 """
 
 import argparse
@@ -28,29 +28,30 @@ def recipe_of(folder):
     return importlib.import_module(f"recipes.{name}.__main__").RECIPE
 
 
-def pruned_runs(folder, output, by, shares):
+def pruned_runs(task, output, by, shares):
     """Writes runs with these shares of heads, and returns their tasks and models by share."""
     from keras_headattn.analysis import prune_heads
     from recipes.engine.pruning import rank_heads, write_run
 
-    recipe = recipe_of(folder)
-    task = recipe.finished(folder)
-    model = task.run.load_model()
-    importance = rank_heads(task, model, by)
+    recipe, name = task.run.recipe, task.run.folder.name
+    paths = {share: output / f"{name}_{by}_{share}" for share in shares}
+    if not all(path.exists() for path in paths.values()):
+        model = task.run.load_model()
+        importance = rank_heads(task, model, by)
     found = {}
-    for share in shares:
-        path = output / f"{pathlib.Path(folder).name}_{by}_{share}"
-        write_run(task, prune_heads(model, importance, share), path)
+    for share, path in paths.items():
+        if not path.exists():
+            write_run(task, prune_heads(model, importance, share), path)
         pruned = recipe.finished(path, {"export": str(output / "exports" / path.name), "samples": 0})
         found[share] = pruned, pruned.run.load_model()
-    return task, found
+    return found
 
 
 def score(task, model, measure):
     """Returns the name of the run's first test set, and of its first measure, or the given one, and the value."""
-    name, test = next(iter(task.load_tests().items()))
-    task.evaluate(model, {name: test})
-    scores = task.run.scores()[name]
+    if not task.run.scores():
+        task.evaluate(model, dict([next(iter(task.load_tests().items()))]))
+    name, scores = next(iter(task.run.scores().items()))
     measure = measure or next(iter(scores))
     return name, measure, scores[measure]
 
@@ -76,7 +77,7 @@ def translation(task, model):
     config = task.config
     sentences = next(iter(task.load_tests().values())).source[:SENTENCES]
     task.config = config.changed(
-        {"max_length": WRITTEN, "search_arguments": config.search_arguments | {"min_length": WRITTEN}}
+        {"max_length": WRITTEN, "search_arguments": config.search_arguments | {"min_length": WRITTEN - 1}}
     )
     translator = task.translator(model)
     task.config = config
@@ -121,6 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="folder of a finished run")
     parser.add_argument("--by", nargs="+", choices=list(LABELS), default=["gradient"], help="rankings [gradient]")
+    parser.add_argument("--also", nargs="+", choices=("translating", "export"), default=[], help="further columns")
     parser.add_argument("--measure", help="name of the score [the first in scores.json]")
     parser.add_argument("--folder", type=pathlib.Path, default="runs/pruned", help="of the pruned runs [runs/pruned]")
     parser.add_argument("--quick", action="store_true", help="half of the heads, three rounds; writes no report")
@@ -128,29 +130,34 @@ def main():
     timing.limit_threads(timing.cores())
     shares = (1, 0.5) if options.quick else SHARES
     options.folder.mkdir(parents=True, exist_ok=True)
+    task = recipe_of(options.run).finished(options.run)
     scores = {}
     for by in reversed(options.by):
-        task, runs = pruned_runs(options.run, options.folder, by, shares)
+        runs = pruned_runs(task, options.folder, by, shares)
         found = {share: score(*run, options.measure) for share, run in runs.items()}
         scores[by] = {share: value for share, (_, _, value) in found.items()}
     test, measure, _ = found[1]
+    task.load()
+    task.prepare()
     batch = next(iter(task.make_batches(1)[1].dataset()))[0]
-    cases = {"forward pass": {share: forward_pass(*run, batch) for share, run in runs.items()}}
-    if task.run.recipe.name == "translate":
+    cases = {"forward pass": {share: forward_pass(task, model, batch) for share, (_, model) in runs.items()}}
+    if "translating" in options.also:
         cases["translating"] = {share: translation(*run) for share, run in runs.items()}
     measured = {name: times(each, options.quick) for name, each in cases.items()}
-    megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()}
+    is_exported = "export" in options.also
+    megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()} if is_exported else {}
     rows = [
         [
             f"{share:.0%}",
             *(f"{scores[by][share]:.3g}" for by in options.by),
             f"{model.count_params() / 1e6:.2f}",
-            f"{megabytes[share]:.1f}",
+            *([f"{megabytes[share]:.1f}"] if is_exported else []),
             *(cell for cells, _ in measured.values() for cell in cells[share]),
         ]
         for share, (_, model) in runs.items()
     ]
-    header = ["heads left", *(f"{measure}, by {by}" for by in options.by), "million weights", "SavedModel, MB"]
+    header = ["heads left", *(f"{measure}, by {by}" for by in options.by), "million weights"]
+    header += ["SavedModel, MB"] if is_exported else []
     header += [column for name in measured for column in (f"{name}, ms", "of all heads")]
     recipe = task.run.recipe.name
     name = None if options.quick else f"pruning_{recipe}"
