@@ -75,12 +75,17 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
     Returns:
         Dictionary from layer path to importances `(h,)`, as `head_ablation` returns it.
 
+    Raises:
+        ValueError: if there are no batches, or Keras runs on another backend.
+
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
     >>> model.compile(loss="mse")
     >>> head_importance(model, [(np.ones((2, 5, 8)), np.ones((2, 5, 8)))])["attention"].shape
     (4,)
     """
+    if (backend := keras.backend.backend()) != "tensorflow":
+        raise ValueError(f"`head_importance` needs TensorFlow; `head_ablation` does not. Received: backend {backend!r}")
     import tensorflow as tf
 
     kernels = {path: layer.output_dense.kernel for path, layer in attention_layers(model).items()}
@@ -99,6 +104,8 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
         for (path, kernel), gradient in zip(kernels.items(), gradients(x, y, sample_weight), strict=True):
             products = kernel.numpy() * gradient.numpy()
             totals[path] = totals[path] + np.abs(products.sum(axis=tuple(range(1, products.ndim))))
+    if not number:
+        raise ValueError("`batches` must hold a batch. Received: none")
     return {path: total / number for path, total in totals.items()}
 
 

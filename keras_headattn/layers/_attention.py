@@ -597,8 +597,15 @@ class Attention(SavedNames):
         return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
     def score_bias(self, query: Tensor, state: State) -> Tensor | None:
-        """Adds up the biases of positions and of the call, if there are any."""
-        # queries (B, h, n, key_dim) -> broadcasts to (B, h, n, m)
+        """Adds up the biases of positions and of the call.
+
+        Args:
+            query: `(B, h, n, key_dim)`.
+            state: `State`.
+
+        Returns:
+            A tensor that broadcasts to `(B, h, n, m)`, or `None`.
+        """
         own = None
         if self.relative_positions is not None:
             own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
