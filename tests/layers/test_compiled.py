@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn import layers
-
 from tests.layers.harness import (
     BATCH,
     CASES,
