@@ -15,27 +15,28 @@ from keras_headattn.layers import Attention
 
 
 def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: float) -> Any:
-    """Returns a smaller copy of a model, which has only the most important heads of each attention layer.
+    """Returns a copy of a model with only the most important heads of each attention layer.
 
-    The copy computes what the model would without the other heads: their weights are gone, and with them their rows and
-    columns in the matrices and kernels that mix heads. Each layer keeps the same share of its heads. Layers that pass
-    scores on, or share a table of positions, keep the same heads, those with the highest sums; shared keys and values
-    leave with all their query heads, and groups of heads that mix their weights (`MultiTokenAttention`) as a whole.
+    The copy computes what the model would compute without the other heads: their weights are removed, as are their rows
+    and columns in matrices and kernels that mix heads. Each layer keeps the same share of its heads. Query heads that
+    share keys and values are removed together, and so are groups of heads that mix their weights
+    (`MultiTokenAttention`). Layers that pass scores on, or share a table of positions, keep the same heads; their
+    importances are added up.
 
     Source: Michel et al. 2019, "Are sixteen heads really better than one?", section 4, with a ranking for each layer.
 
     Args:
         model: built model or attention layer, of classes that Keras can load. The copy is not compiled.
-        importance: dictionary from layer path to the importance of its heads `(h,)`, as `head_ablation` returns it, or
-            `head_importance`. `None` keeps the first heads: a model to be measured or trained, or an early error.
-        keep: share of the heads that stay, above 0 and up to 1; at least one does.
+        importance: dictionary from layer path to the importance of its heads `(h,)`, from `head_ablation` or
+            `head_importance`. `None` keeps the first heads, to measure size and time or to see if pruning works.
+        keep: share of the heads to keep, above 0 and at most 1. Each layer keeps at least one head.
 
     Raises:
-        ValueError: if an attention layer has no importances, or cannot lose heads: `DisentangledMaskAttention` and
-            `DynamicallyComposableAttention`, whose other sizes depend on their number, `MixtureOfHeadsAttention`, whose
-            router chooses among all, `GraphAttention`, `LuongAttention`, `MultiTokenAttention` where all heads are one
-            group of `mix_weights`, heads with the slopes of `ALiBiPositions`, and attention whose outputs take the
-            place of channels, as in `AugmentedConv2D`.
+        ValueError: if `importance` lacks a layer, or a layer cannot lose heads: `MixtureOfHeadsAttention`, whose router
+            chooses among all; `DisentangledMaskAttention` and `DynamicallyComposableAttention`, where other sizes
+            depend on the number of heads; `GraphAttention`; `LuongAttention`; `MultiTokenAttention`, if all heads are
+            one group of `mix_weights`; any layer with `ALiBiPositions`, which have a slope for each head; and attention
+            whose heads are channels of the output, as in `AugmentedConv2D`.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
@@ -47,7 +48,7 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
     layers = attention_layers(model)
     pruned = _copy(model, keep)
     kept = _choose(layers, importance, keep)
-    places = {  # of a variable with heads: their number, and those that stay
+    places = {  # by variable: the number of heads, and the heads to keep
         id(weight): (_plan(type(layer), layer.get_config(), keep)[1], kept[path])
         for path, layer in layers.items()
         for weight in layer.weights
@@ -60,23 +61,23 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
 
 
 def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.ndarray]:
-    """Returns by how much the loss depends on each head: the mean over batches of the size of its gradient.
+    """Returns how sensitive the loss is to each head: the mean absolute gradient over batches.
 
-    The gradient is by a factor of the head's output, so that one pass over the data ranks all heads. Only on the
+    The gradient is with respect to a factor of the head's output, so one pass over the data ranks all heads. Needs the
     TensorFlow backend.
 
-    Source: Michel et al. 2019, "Are sixteen heads really better than one?", equation 5, of whole batches: small ones
-    come closer to its mean over examples.
+    Source: Michel et al. 2019, "Are sixteen heads really better than one?", equation 5, which averages over examples;
+    the smaller the batches, the closer this comes to it.
 
     Args:
         model: compiled model.
         batches: batches `(x, y)` or `(x, y, sample_weight)`, such as a `tf.data.Dataset`.
 
     Returns:
-        Dictionary from layer path to importances `(h,)`, as `head_ablation` returns it.
+        Dictionary from layer path to importances `(h,)`, with the paths of `head_ablation`.
 
     Raises:
-        ValueError: if there are no batches, or Keras runs on another backend.
+        ValueError: if there are no batches, or on another backend.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
@@ -105,7 +106,7 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
             products = kernel.numpy() * gradient.numpy()
             totals[path] = totals[path] + np.abs(products.sum(axis=tuple(range(1, products.ndim))))
     if not number:
-        raise ValueError("`batches` must hold a batch. Received: none")
+        raise ValueError("`batches` must hold at least one batch. Received: none")
     return {path: total / number for path, total in totals.items()}
 
 
@@ -159,7 +160,7 @@ def _attention_class(config):
 
 
 def _plan(kind, arguments, keep):
-    """Returns the changed arguments of a layer, its number of heads or groups of heads, and how many of them stay."""
+    """Returns the changed arguments of a layer, its number of heads or groups of heads, and how many to keep."""
     names = getattr(kind, "head_arguments", ("num_heads",))
     counts = {name: arguments[name] for name in names if arguments[name] > 1}
     group = getattr(kind, "group_argument", None)
@@ -173,14 +174,14 @@ def _plan(kind, arguments, keep):
 
 
 def _choose(layers, importance, keep):
-    """Returns the indices of the heads, or groups of heads, that stay in each layer."""
-    together = {}  # by what joins them: paths
+    """Returns the indices of the heads, or groups of heads, to keep in each layer."""
+    together = {}  # paths of layers that keep the same heads
     for path, layer in layers.items():
         if importance is not None and path not in importance:
             raise ValueError(f"`importance` must have {path!r}. Received: {', '.join(importance)}")
         positions = getattr(layer, "relative_positions", None)
         if hasattr(positions, "slopes"):
-            raise ValueError(f"Heads with slopes of their own cannot be left out. Received: {positions} in {path}")
+            raise ValueError(f"Heads with slopes of their own cannot be removed. Received: {positions} in {path}")
         key = path
         if getattr(layer, "carries_scores", False):
             key = layer.role
@@ -200,7 +201,7 @@ def _choose(layers, importance, keep):
 
 
 def _of_units(importance, count, pairs, path):
-    """Returns the importance of each head, or group of heads that leave together."""
+    """Returns the importance of each head, or of each group of heads that are removed together."""
     importance = np.asarray(importance, "float64")
     if importance.ndim != 1 or importance.size % count or not np.isfinite(importance).all():
         raise ValueError(
@@ -213,7 +214,7 @@ def _of_units(importance, count, pairs, path):
 
 
 def _part(value, shape, path, count, kept):
-    """Returns the part of a weight that belongs to the heads that stay: blocks of its axes, or pairs of heads."""
+    """Returns the part of a weight for the kept heads: blocks of its axes, or pairs of heads."""
     for axis, (before, after) in enumerate(zip(value.shape, shape, strict=True)):
         if before == after:
             continue
@@ -223,7 +224,7 @@ def _part(value, shape, path, count, kept):
             rows = (kept[:, None] * count + kept).ravel()
         else:
             raise ValueError(
-                f"The size of {path} does not follow the heads, which cannot be left out; see `analysis.prune_heads`. "
+                f"The size of {path} does not follow the heads, so none can be removed; see `analysis.prune_heads`. "
                 f"Received: {value.shape} to {tuple(shape)}"
             )
         value = np.take(value, rows, axis)

@@ -1,4 +1,4 @@
-"""Collaborative heads of trained multi-head attention."""
+"""Conversion of trained multi-head attention to collaborative heads."""
 
 from typing import Any
 
@@ -10,32 +10,34 @@ from keras_headattn._validation import check_positive
 from keras_headattn.layers import Attention, CollaborativeAttention, MultiHeadAttention
 from keras_headattn.positions import ALiBiPositions, BucketPositions
 
-TOLERANCE = 1e-4  # of the error, in a step
+TOLERANCE = 1e-4  # stop when a step lowers the error by a smaller share
 STEPS = 100
 
 
 def to_collaborative(source: Any, shared_dim: int | None = None) -> tuple[Any, dict[str, float]]:
-    """Makes collaborative heads of trained multi-head attention.
+    """Converts trained `MultiHeadAttention` to `CollaborativeAttention`.
 
-    The products of a layer's query and key kernels, `(D, h, D_k)`, become one tensor of rank `shared_dim`: the same at
-    full rank, `num_heads * key_dim`. Below it, alternating least squares looks for the closest one in float64, from the
-    largest singular vectors of all heads. What the query's bias adds becomes the content bias, which is exact; that of
-    keys cancels in the softmax. Values, outputs and `scale` stay. Train the result further to recover accuracy.
+    The products of a layer's query and key kernels form a tensor `(D, h, D_k)`, which one of rank `shared_dim`
+    replaces. At full rank, `num_heads * key_dim`, they are equal. At lower rank, alternating least squares in float64
+    finds a close one, starting from the largest singular vectors of all heads: train the result further to recover
+    accuracy. The bias of queries goes into `content_kernel` without error; that of keys cancels in the softmax. Values,
+    outputs and `scale` stay the same.
 
     Source: Cordonnier et al. 2020, "Multi-head attention: collaborate instead of concatenate", section 4.
 
     Args:
-        source: built model or layer. In a model such as `Bert` or `Transformer` all layers of `MultiHeadAttention`
-            are converted. It is left as it is.
+        source: built model or layer, which stays unchanged. In a model such as `Bert` or `Transformer` all layers of
+            `MultiHeadAttention` are converted.
         shared_dim: rank, at most `num_heads * key_dim`, the default.
 
     Returns:
-        The copy, which is not compiled, and the relative error of each layer's tensor (Frobenius norm) by its path.
+        The converted copy, not compiled, and a dictionary from layer path to the relative error of the layer's tensor
+        (Frobenius norm).
 
     Raises:
-        ValueError: if there is no `MultiHeadAttention`, or one is not built or has what collaborative heads cannot
-            express: `qk_norm`, positions that read queries or keys, sinks or a soft cap if there are biases, or weights
-            that are quantised or have LoRA.
+        ValueError: if there is no `MultiHeadAttention`, or one is not built or cannot be converted: with `qk_norm`,
+            positions that read queries or keys, sinks or a soft cap if a key bias is not 0, or weights that are
+            quantised or have LoRA.
 
     >>> from keras_headattn.models import Bert
     >>> model = Bert(50, 16, 32, num_layers=1, num_heads=4, name="bert")
@@ -105,7 +107,7 @@ def _replaced(config, arguments):
 
 
 def _unchanged(source, layers):
-    """Returns all weights but those that make the logits of these layers."""
+    """Returns all weights except those that compute the logits of these layers."""
     changed = [weight for layer in layers for dense in (layer.query_dense, layer.key_dense) for weight in dense.weights]
     names = ("mixing_kernel", "content_kernel")
     changed += [getattr(layer, name) for layer in layers for name in names if hasattr(layer, name)]
@@ -114,7 +116,7 @@ def _unchanged(source, layers):
 
 
 def _convert(old, new):
-    """Assigns what makes the logits, and returns the relative error of their tensor."""
+    """Assigns the weights that compute the logits, and returns the relative error of their tensor."""
     query, key = (
         np.asarray(keras.ops.convert_to_numpy(dense.kernel), "float64") for dense in (old.query_dense, old.key_dense)
     )
@@ -128,7 +130,7 @@ def _convert(old, new):
 
 
 def decompose(query, key, rank):
-    """Finds factors of the products of query and key kernels, (D, h, d) and (D_k, h, d), by least squares.
+    """Factorises the products of query and key kernels, (D, h, d) and (D_k, h, d), by least squares.
 
     Returns queries (D, R), mixing (h, R), keys (D_k, R), and the relative error of the tensor (D, h, D_k).
     """

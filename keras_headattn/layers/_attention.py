@@ -59,7 +59,7 @@ STAGE_OF = {
     "_make_output_dense": "`make_output_dense`",
     "_get_common_kwargs_for_sublayer": "`build`",
 }
-ALONE = "evolve", "rows_interact", "score_rows"  # what a layer leaves alone whose rows of scores are independent
+ALONE = "evolve", "rows_interact", "score_rows"  # overridden only if rows of scores interact or are passed on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +147,8 @@ class Attention(SavedNames):
         kernel_initializer, bias_initializer: of the four projections.
         kernel_regularizer, bias_regularizer, activity_regularizer: of the four projections.
         kernel_constraint, bias_constraint: of the four projections.
-        use_gate: True to multiply each number of the head outputs by a sigmoid of a projection of the query; `"head"`
-            for one such factor a head (Qiu et al. 2025, "Gated attention for large language models").
+        use_gate: True to multiply head outputs, feature by feature, by a sigmoid of a projection of the query;
+            `"head"`: by one such factor per head (Qiu et al. 2025, "Gated attention for large language models").
         seed: seed of the dropout.
         relative_positions: layer of `keras_headattn.positions` to copy, which rotates queries and keys or adds to the
             logits.
@@ -210,11 +210,11 @@ class Attention(SavedNames):
     carries_scores = False
     # Projections that never have a bias.
     without_bias: tuple[str, ...] = ()
-    # Whether rows of scores that influence later ones do so within their segment alone.
+    # Whether rows of scores influence later rows of their own segment only.
     separates_segments = False
-    # Arguments that are numbers of heads; none in layers that cannot lose heads.
+    # Arguments that count heads; none if heads cannot be removed, see `analysis.prune_heads`.
     head_arguments: tuple[str, ...] = ("num_heads",)
-    # Argument with the size of groups of heads that can only be lost as a whole.
+    # Argument with the size of a group of heads, which can only be removed as a whole.
     group_argument: str | None = None
 
     def __init_subclass__(cls, **kwargs):
@@ -323,7 +323,7 @@ class Attention(SavedNames):
 
     @property
     def score_dim(self) -> int:
-        """Width of a query and of a key of one head in `score`."""
+        """Width of the queries and keys that `score` receives."""
         return self.key_dim
 
     @property
@@ -356,7 +356,7 @@ class Attention(SavedNames):
 
     @property
     def looks_ahead(self) -> bool:
-        """True if a row of scores influences earlier rows, so that a step cannot follow a step."""
+        """True if a row of scores influences earlier rows, which rules out decoding step by step."""
         return False
 
     @property
@@ -597,7 +597,7 @@ class Attention(SavedNames):
         return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
     def score_bias(self, query: Tensor, state: State) -> Tensor | None:
-        """Adds up the biases of positions and of the call.
+        """Adds the bias of `relative_positions` to the call's `bias`.
 
         Args:
             query: `(B, h, n, key_dim)`.
@@ -985,15 +985,15 @@ class Attention(SavedNames):
         return dense.kernel, dense.bias
 
     def absorbed(self) -> "Attention":
-        """Returns a `MultiHeadAttention` with this layer's output, for layers that are multi-head attention with tied
-        weights: `GroupedQueryAttention`, `KnockingHeadsAttention` without an MLP, `InteractingHeadAttention` that sums,
-        and `MultiHeadAttention` itself.
+        """Returns a `MultiHeadAttention` with the same output, if this layer is multi-head attention with tied weights.
 
-        In it, query heads of a group have their own copies of keys and values, and every head has the sum of all query
-        heads. A `head_regularizer` is left out.
+        Such layers are `GroupedQueryAttention`, `KnockingHeadsAttention` without an MLP, `InteractingHeadAttention`
+        with `"sum"`, and `MultiHeadAttention` itself. Shared keys and values are copied for each query head, matrices
+        of knocking heads are multiplied into the projections, and a sum of queries becomes the query of every head. A
+        `head_regularizer` is left out.
 
         Raises:
-            ValueError: if the layer is another, is not built, or its weights are quantised or have LoRA.
+            ValueError: for other layers, or if the layer is not built, or its weights are quantised or have LoRA.
         """
         from keras_headattn import layers
 

@@ -14,24 +14,24 @@ from keras_headattn.layers._attention import Attention, State
 class CollaborativeAttention(Attention):
     """Attention of heads that share queries and keys, and weigh their features differently (collaborative heads).
 
-    With q and k the shared projections, `shared_dim` wide, and z the key's input, the logits of head i are
+    With q and k the shared query and key, `shared_dim` wide, and z the key's input, the logits of head i are
 
         scale (sum over r of q_r M[i, r] k_r + z . C_i)
 
-    M is `mixing_kernel` `(num_heads, shared_dim)`. C is `content_kernel` `(D_k, num_heads)`, at first 0, which takes
-    the place of the biases of queries and keys: without `use_bias` there is none. The cache has one key for all heads.
-    `interop.to_collaborative` makes this layer of trained multi-head attention.
+    M is `mixing_kernel` `(num_heads, shared_dim)`. C is `content_kernel` `(D_k, num_heads)`; it replaces the biases of
+    queries and keys, starts at 0, and is left out without `use_bias`. The cache has one key for all heads.
+    `interop.to_collaborative` converts trained multi-head attention to this layer.
 
     Source: Cordonnier et al. 2020, "Multi-head attention: collaborate instead of concatenate", and its public code.
 
     Args:
-        key_dim: width of a query and of a key of one head in multi-head attention; only the defaults of `shared_dim`
-            and `scale` depend on it.
+        key_dim: width of one head's query and key in multi-head attention; used only for the defaults of `shared_dim`
+            and `scale`.
         shared_dim: width R of the shared query and key. Defaults to `num_heads * key_dim`, as wide as all heads of
             multi-head attention together.
-        mixing_initializer: of M. Default `None`: normal with a deviation of 0.2.
-        num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Positions that rotate are an error:
-            a weight for each feature takes the pairs apart. `qk_norm` normalises the shared query and key.
+        mixing_initializer: of M. Default `None`: normal with a standard deviation of 0.2.
+        num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Rotary positions are an error: they
+            rotate pairs of features, which M weights separately. `qk_norm` normalises the shared query and key.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> layer = CollaborativeAttention(num_heads=4, key_dim=4, shared_dim=8)

@@ -18,25 +18,25 @@ from keras_headattn.ops import exchange_heads
 class InterleavedHeadAttention(Attention):
     """Attention over several pseudo-tokens for each token, which are composed of all heads (IHA).
 
-    Each head h has P queries, keys and values for each token. With Q_i those of projection i,
+    Each head has P queries, keys and values for each token. With Q_i the queries that projection i makes, and o'_ip the
+    output of head i for pseudo-query p, the queries and the output of head h are
 
         Q'_hp = sum over i of Q_i alpha[i, h, p],    K' and V' likewise
         o_h = sum over i and p of R[iP + p, h] o'_ip
 
-    with o'_ip the output of head i for pseudo-query p. alpha is `query_mixing_kernel`, `key_mixing_kernel` and
-    `value_mixing_kernel` `(num_heads, num_heads, P)`, R is `collapse_kernel` `(num_heads * P, num_heads)`. The layer
-    starts as multi-head attention, with values that differ between pseudo-tokens and sum to P times the head's.
+    alpha is `query_mixing_kernel`, `key_mixing_kernel` or `value_mixing_kernel` `(num_heads, num_heads, P)`, and R is
+    `collapse_kernel` `(num_heads * P, num_heads)`. The layer starts as multi-head attention; noise on values cancels.
 
-    `relative_positions` rotate pseudo-token p of position t as position t P + p. Masks, windows, segments and biases
-    count tokens: under a causal mask a query attends to all pseudo-tokens of its token. Attention takes P^2 times the
-    time and memory. The cache keeps composed keys and plain values.
+    Rotary positions give pseudo-token p of token t the position t P + p. Masks, windows, segments and biases apply to
+    whole tokens: under a causal mask a query attends to all pseudo-tokens of its own token. Attention takes P^2 times
+    the time and memory. The cache holds composed keys and uncomposed values.
 
     Source: Duvvuri et al. 2026, "Interleaved head attention", section 4.1.
 
     Args:
         num_pseudo_tokens: `P`.
-        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Scores are returned as
-            `(B, num_heads * P, n, m)`, for each pseudo-query the sum over the pseudo-keys of a token.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Returned weights are
+            `(B, num_heads * P, n, m)`: one row for each pseudo-query, summed over the pseudo-keys of a token.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> output, weights = InterleavedHeadAttention(num_heads=4, key_dim=4)(x, x, return_attention_scores=True)
@@ -115,6 +115,6 @@ def _alike(shape, dtype=None):
 
 
 def _unlike_values(shape, dtype=None):
-    # Pseudo-keys that start alike would stay alike, if neither rotation nor dropout told them apart.
+    # Without this noise, pseudo-keys would start alike, and stay alike unless rotation or dropout sets them apart.
     noise = initializers.RandomNormal(stddev=0.02)(shape, dtype)
     return _alike(shape, dtype) + noise - ops.mean(noise, axis=2, keepdims=True)

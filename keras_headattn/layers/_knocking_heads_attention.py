@@ -15,19 +15,19 @@ PARTS = ("query", "key", "value", "value_mlp")
 class KnockingHeadsAttention(GroupedQueryAttention):
     """Attention that transforms the queries, keys or values of all heads by the same learned matrices.
 
-    With Q_i, K_i and V_i the projections of a head:
+    With Q_i, K_i and V_i the projections of head i:
 
-    - `"query"`, `"key"`, `"value"`: Q_i T_Q, K_i T_K, V_i T_V. `absorbed()` returns the same without the matrices;
+    - `"query"`, `"key"`, `"value"`: Q_i T_Q, K_i T_K, V_i T_V. `absorbed()` merges these matrices into the projections;
     - `"value_mlp"`: 2 ((V_i U) * sigmoid(V_i G)) N.
 
-    At first every T, U and N is the identity and G is 0, so that nothing is changed. What is trained is the difference
-    from that start, which weight decay leaves in place: `knocking_query_kernel` is T_Q - I, and so on for `key`,
-    `value`, `up` (U), `gate` (G) and `down` (N). They are `(key_dim, key_dim)` or `(value_dim, value_dim)`.
+    T, U and N start as the identity and G as 0, so heads are unchanged at first. The weights hold the differences from
+    this start, towards which weight decay pulls: `knocking_query_kernel` is T_Q - I, and likewise for `key`, `value`,
+    `up` (U), `gate` (G) and `down` (N). They are `(key_dim, key_dim)` or `(value_dim, value_dim)`.
 
     Source: Zhou et al. 2025, "Knocking-heads attention", eqs. 5 to 9.
 
     Args:
-        knocking: what to transform, some of `"query"`, `"key"`, and `"value"` or `"value_mlp"`.
+        knocking: transformations, one or more of `"query"`, `"key"`, and `"value"` or `"value_mlp"`.
         num_key_value_heads: see `GroupedQueryAttention`. Defaults to `num_heads`.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors.
 
@@ -57,7 +57,7 @@ class KnockingHeadsAttention(GroupedQueryAttention):
             or {"value", "value_mlp"} <= set(parts)
         ):
             raise ValueError(
-                "`knocking` must hold some of 'query', 'key', and 'value' or 'value_mlp', each once. "
+                "`knocking` must be one or more of 'query', 'key', and 'value' or 'value_mlp', without repeats. "
                 f"Received: knocking={knocking!r}"
             )
         self.knocking = tuple(parts)
@@ -90,7 +90,7 @@ class KnockingHeadsAttention(GroupedQueryAttention):
 
     def project(self, name: str, x: Tensor, state: State) -> Tensor:
         heads = super().project(name, x, state)
-        if name in self.knocking and name not in state.projected:  # the kernels for decoding include the matrix
+        if name in self.knocking and name not in state.projected:  # decoding kernels include it
             heads = self._transform(name, heads)
         if name == "value" and "value_mlp" in self.knocking:
             gate = ops.sigmoid(self._product("gate", heads))

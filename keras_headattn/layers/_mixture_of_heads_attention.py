@@ -15,21 +15,22 @@ from keras_headattn.layers._intermediates import record
 class MixtureOfHeadsAttention(Attention):
     """Attention with a router that chooses the heads that count for each query (mixture of heads, MoH).
 
-    The first S heads are shared by all queries. Of the other E, the k most probable count. Gates multiply the heads:
+    A query x uses the S shared heads, the first, and the k most probable of the E routed heads. Gates multiply them:
 
-        p = softmax(x W_r),    kept = 1 for the k largest p,    (a, b) = softmax(x W_0)
+        p = softmax(x W_r),    kept = 1 for the k largest p, else 0,    (a, b) = softmax(x W_0)
         gates = 2 a S softmax(x W_s) of shared heads,    2 b k kept p / sum(kept p) of routed heads
 
-    If all heads are of one kind, 2 a or 2 b is 1. Training adds the loss `balance * E * sum(mean(p) mean(kept))`, with
-    means over real tokens, which spreads tokens over heads. `training.HeadNorms` draws `head_load` `(E,)`, a running
-    average of `mean(kept)`. All heads are computed: this saves no time. Further intermediates: `"gates"` `(B, h, n)`.
+    If all heads are shared, or all routed, the factor 2 a or 2 b is 1. Training adds a loss that balances the heads,
+    `balance * E * sum(mean(p) mean(kept))`, with means over real tokens. `training.HeadNorms` draws `head_load` `(E,)`,
+    a running average of `mean(kept)`. All heads are computed, so the router saves no time. Further intermediates:
+    `"gates"` `(B, h, n)`.
 
     Source: Jin et al. 2024, "MoH: Multi-head attention as mixture-of-head attention".
 
     Args:
         shared_heads: `S`. Defaults to a quarter of `num_heads`.
         active_heads: `k`. Defaults to half of the routed heads, rounded up.
-        balance: weight of the loss. Losses of layers are summed; the paper averages.
+        balance: weight of the loss. Keras sums the losses of all layers; the paper averages them.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. W_r, W_s and W_0 are
             `routed_kernel`, `shared_kernel` and `kind_kernel`. A `head_regularizer` sees heads before these gates.
 
@@ -38,7 +39,7 @@ class MixtureOfHeadsAttention(Attention):
     (2, 5, 16)
     """
 
-    head_arguments = ()  # a router chooses among all
+    head_arguments = ()  # the router chooses among all
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ def _shares(x, axis=None):
 
 
 def _largest(x, count):
-    """Returns 1 for the largest `count` of the last axis, else 0; of equal ones, the first are taken on any backend."""
+    """Returns 1 for the `count` largest of the last axis, else 0. Ties go to the first, on every backend."""
     own, other, first = x[..., None], x[..., None, :], np.tri(x.shape[-1], k=-1, dtype=bool)
     larger = ops.logical_or(other > own, ops.logical_and(ops.equal(other, own), first))
     return ops.cast(ops.sum(ops.cast(larger, "int32"), axis=-1) < count, x.dtype)

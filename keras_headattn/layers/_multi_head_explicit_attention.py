@@ -16,23 +16,23 @@ from keras_headattn.ops._dense import rms_normalize
 class MultiHeadExplicitAttention(GroupedQueryAttention):
     """Attention with keys and values composed of those of component heads, and a norm of each head (MEA).
 
-    With K_c and V_c the projections of component c, head j reads
+    With K_c and V_c the projections of component c, the key and value of head j are
 
         K'_j = sum over c of K_c L_K[c, j],    V'_j = sum over c of V_c L_V[c, j]
 
-    `key_mixing_kernel` L_K and `value_mixing_kernel` L_V are `(num_components, num_key_value_heads)`: at first the
-    identity, or for other numbers random orthogonal rows, or columns, of length 1. The output of each head is divided
-    by its root mean square and multiplied by `norm_scale` `(value_dim,)`, which the heads share; so `use_sinks` hardly
-    changes it.
+    `key_mixing_kernel` L_K and `value_mixing_kernel` L_V are `(num_components, num_key_value_heads)`. They start as
+    the identity or, if the two counts differ, as random matrices with orthonormal rows or columns. Each head's output
+    is divided by its root mean square and multiplied by `norm_scale` `(value_dim,)`, which all heads share. This
+    cancels nearly all of the effect of `use_sinks`.
 
-    The cache holds components, `num_components / num_heads` of what multi-head attention keeps. They are the heads of
-    which `head_regularizer` sees the values.
+    The cache holds components, so its size is `num_components / num_heads` of multi-head attention's. A
+    `head_regularizer` of values sees the components, too.
 
     Source: Peng et al. 2026, "Explicit multi-head attention for inter-head interaction in large language models".
 
     Args:
         num_components: number of components. Defaults to `num_key_value_heads`.
-        num_key_value_heads: number of composed heads, see `GroupedQueryAttention`. Defaults to `num_heads`.
+        num_key_value_heads: number of composed keys and values, see `GroupedQueryAttention`. Defaults to `num_heads`.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors.
 
     >>> x = keras.random.normal((2, 5, 16))
@@ -96,4 +96,4 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
 
 
 def _orthogonal(shape, dtype=None):
-    return ops.cast(initializers.Orthogonal()(shape, "float32"), dtype)  # 16 bits have no QR decomposition
+    return ops.cast(initializers.Orthogonal()(shape, "float32"), dtype)  # 16-bit types have no QR decomposition

@@ -16,23 +16,22 @@ from keras_headattn.ops._map_convolution import convolve_each_head
 class MultiTokenAttention(Attention):
     """Attention whose logits are convolved over neighbouring queries and keys (MTA).
 
-    With a kernel C for each head and the products QK, which are 0 where the mask forbids and in other segments' rows,
+    With C the kernel of a head and QK its products, set to 0 where masked and in rows of other segments,
 
         logits[i, j] = sum over a, b of C[a, b] QK[i - (c_q - 1 - a), j + b - (c_k - 1) / 2]
 
-    Mask padded queries, too, with `query_mask`. Kernels and mixing matrices start as the identity, which the weights
-    leave out: without `head_norm` and `output_gate` this is multi-head attention at first. Decode without gaps.
+    Mask padded queries, too, with `query_mask`. Kernels and mixing matrices start as the identity, and weights hold the
+    difference: without `head_norm` and `output_gate` the layer starts as multi-head attention. Decode without gaps.
 
     Source: Golovneva et al. 2025, "Multi-token attention".
 
     Args:
-        logits_kernel_size, weights_kernel_size: `(c_q, c_k)`, c_k odd, before and after the softmax; or `None`.
+        logits_kernel_size, weights_kernel_size: `(c_q, c_k)`, c_k odd, or `None` for no convolution.
         mix_logits, mix_weights: True to mix the logits of all heads; size `g` of groups that mix weights, or `None`.
-        head_norm: True for an RMS norm of each head's output; `"depth"`: times `1 - lambda_0`, as in differential ones.
-        output_gate: True to gate each number of a head by a sigmoid of a projection of the head; `"head"`: the head.
-        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors, without `query_chunk_size`.
-            Scores are returned after mixing. Weights are `logits_kernel` and `weights_kernel` `(h, c_q, c_k)`,
-            `logits_mixing_kernel` `(1, h, h)`, `weights_mixing_kernel` `(h / g, g, g)`, those of norm and gate.
+        head_norm: True for an RMS norm of each head; `"depth"`: times `1 - lambda_0`, see `DifferentialAttention`.
+        output_gate: True to multiply a head's features by sigmoids of its own projection; `"head"`: all by one sigmoid.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. `query_chunk_size` is an
+            error. Returned weights are mixed. Kernels: `logits_kernel`, `logits_mixing_kernel`; likewise for `weights`.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(MultiTokenAttention(num_heads=4, key_dim=4)(x, x, use_causal_mask=True).shape)
@@ -102,7 +101,7 @@ class MultiTokenAttention(Attention):
         return self.mix(self.drop(weights, state), entry, state), weights, state.previous_scores, cache
 
     def _compose(self, name, maps, rows, state):
-        """Returns convolved and mixed logits or weights, and the rows that the next call reads, if it gets `rows`."""
+        """Returns logits or weights, convolved and mixed, and with `rows` also the rows that the next call reads."""
         kernel, mixing = getattr(self, f"{name}_kernel"), getattr(self, f"{name}_mixing_kernel")
         segment_ids = state.masks and state.masks.segment_ids
         maps, rows = convolve_each_head(maps, kernel, state.mask, rows, state.query_positions, segment_ids)

@@ -19,20 +19,20 @@ MOMENTUM = 0.9  # of the moving statistics
 class ReAttention(Attention):
     """Attention that mixes the weights of its heads, and normalises them over the batch (re-attention).
 
-    With A the weights `(h,)` at one query and key, after softmax and dropout,
+    With A the weights `(h,)` of all heads at one query and key, after softmax and dropout,
 
         A' = f * batch_normalization(A W + b),    f = key_dim ** -0.5 if `transform_scale`, else 1
 
-    Each head has statistics of its own: in training those of the batch, otherwise and with a cache moving averages.
-    Only entries that the mask allows count, and the others are 0 again afterwards. Weights may be negative.
+    Each head is normalised by its own mean and variance: the batch's in training, moving averages in inference and
+    with a cache. Masked entries do not count, and are set to 0 again afterwards. Weights may be negative.
 
     Source: Zhou et al. 2021, "DeepViT: Towards deeper vision transformer".
 
     Args:
         transform_scale: True to multiply the normalised weights by `key_dim ** -0.5`.
         mixing_initializer: of the matrix W. Defaults to `kernel_initializer`.
-        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Scores are returned after
-            the normalisation, and so after dropout. The statistics need all queries: `query_chunk_size` is refused.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. The returned weights are
+            normalised, and so include dropout. `query_chunk_size` is an error: the statistics need all queries.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(ReAttention(num_heads=4, key_dim=4)(x, x).shape)
@@ -72,7 +72,7 @@ class ReAttention(Attention):
         self.moving_variance = self.add_weight(name="moving_variance", initializer="ones", **state)
 
     def adds_losses(self, training: bool | None = None) -> bool:
-        return bool(training) or super().adds_losses(training)  # the statistics must leave out padded queries, too
+        return bool(training) or super().adds_losses(training)  # so that padded queries do not count in the statistics
 
     def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         weights = super().drop(super().weigh(logits, entry, state), state)
@@ -85,10 +85,10 @@ class ReAttention(Attention):
         return ops.cast(factor * where_allowed(normal, state.mask), logits.dtype)
 
     def drop(self, weights: Tensor, state: State) -> Tensor:
-        return weights  # `weigh` did it
+        return weights  # `weigh` has applied dropout
 
     def _statistics(self, mixed, state):
-        """Returns mean and variance of each head, `(1, h, 1, 1)`: in training the batch's, which it remembers."""
+        """Returns each head's mean and variance `(1, h, 1, 1)`. Those of a training batch update the averages."""
         averages = self.moving_mean, self.moving_variance
         if not state.training or state.cache is not None or not self.trainable:
             return (_by_head(average, mixed) for average in averages)

@@ -14,22 +14,22 @@ from recipes.engine.training import make_trainer
 
 
 def prune(task, keep, by, output):
-    """Writes a run to the folder `output`, whose model has a share of the heads of the task's finished model."""
+    """Writes a new run to the folder `output`: the task's finished model with the share `keep` of its heads."""
     output = pathlib.Path(output)
     model = task.run.load_model()
     prune_heads(model, None, keep)  # refuses other attention before data are read
     try_folder("OUTPUT", output.parent)
     pruned = prune_heads(model, rank_heads(task, model, by), keep)
     write_run(task, pruned, output)
-    print(f"{model.count_params():,} parameters, {pruned.count_params():,} without the other heads: {output}")
+    print(f"{model.count_params():,} parameters, {pruned.count_params():,} after pruning: {output}")
     command = f"python -m recipes.{task.run.recipe.name}"
     print(f"Next: {command} evaluate {output}\nOr train it further: {command} --config {output / 'config.json'}")
 
 
 def rank_heads(task, model, by):
-    """Reads the data, and returns the importance of each head for the validation loss, as of `prune_heads`.
+    """Reads the data and returns how important each head is for the validation loss, as `prune_heads` takes it.
 
-    It is the gradient of the loss, or by how much the loss grows without the head, for `by="ablation"`.
+    By `"gradient"` it is the size of the loss's gradient, by `"ablation"` the rise of the loss without the head.
     """
     task.load()
     task.prepare()
@@ -45,7 +45,7 @@ def rank_heads(task, model, by):
 
 
 def write_run(task, pruned, output):
-    """Writes the pruned model as a run with the task's settings; the folder appears when all is in it."""
+    """Writes the pruned model as a run with the task's settings; the folder appears once it is complete."""
     run = task.run
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
         new = Run(pathlib.Path(folder, "run"), run.recipe)
@@ -58,7 +58,7 @@ def write_run(task, pruned, output):
 
 
 def _copy_files(run, new):
-    """Copies what a run has learned or was given, but nothing that its model made."""
+    """Copies the run's labels, vocabularies and the like, but no outputs of its model."""
     names = {"data.json", *run.recipe.files} - {"explained", "states", "submission"}
     for path in (run.folder / name for name in sorted(names)):
         if path.is_dir():

@@ -79,7 +79,7 @@ class Recipe:
             "train": Command(self._train, train, self._add_training, continues=True),
             "evaluate": Command(self._evaluate, evaluate, self._add_evaluation),
             "export": Command(self._export, export, functools.partial(self.add_run, names=self.exported)),
-            "prune": Command(self._prune, "a finished run's model without some of its heads, as a new run", _add_prune),
+            "prune": Command(self._prune, "remove a finished run's least important heads, as a new run", _add_prune),
             **self.commands,
         }
 
@@ -285,12 +285,12 @@ class Recipe:
 def _add_prune(parser):
     parser.add_argument("folder", help="folder of the run")
     parser.add_argument("output", help="folder of the new run")
-    parser.add_argument("--keep", type=float, default=0.5, help="share of the heads that stay [0.5]")
+    parser.add_argument("--keep", type=float, default=0.5, help="share of the heads to keep [0.5]")
     parser.add_argument(
         "--by",
         choices=("gradient", "ablation"),
         default="gradient",
-        help="importance of heads for the validation loss: its gradient, or its growth without each [gradient]",
+        help="rank heads by the gradient of the validation loss, or by its rise without each head [gradient]",
     )
 
 
