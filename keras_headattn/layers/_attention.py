@@ -112,8 +112,11 @@ class Attention(SavedNames):
     |---|---|---|
     | `project_query` | `(B, n, D)` | queries `(B, h, n, key_dim)` |
     | `project_key_value` | `(B, m, D_k)`, `(B, m, D_v)` | entry: a dictionary of tensors with a row for each key |
+    | `place` | queries or keys of heads, positions | the same, normalised and rotated |
+    | `before_attend` | queries, entry | entry, with what `attend` needs from all queries |
     | `attend` | queries, entry | all stages from `score` to `mix`, for variants that replace them as a whole |
     | `biased_score` | queries, entry | logits of `score`, with soft cap and biases |
+    | `score_bias` | queries | what is added to the logits, or `None` |
     | `score` | queries, entry | logits `(B, h, n, m)` |
     | `evolve` | logits | logits, the map for the next block, the cache |
     | `weigh` | logits, entry | weights `(B, h, n, m)` |

@@ -27,9 +27,9 @@ class InterleavedHeadAttention(Attention):
     alpha is `query_mixing_kernel`, `key_mixing_kernel` or `value_mixing_kernel` `(num_heads, num_heads, P)`, and R is
     `collapse_kernel` `(num_heads * P, num_heads)`. The layer starts as multi-head attention; noise on values cancels.
 
-    Rotary positions give pseudo-token p of token t the position t P + p. Masks, windows, segments and biases apply to
-    whole tokens: under a causal mask a query attends to all pseudo-tokens of its own token. Attention takes P^2 times
-    the time and memory. The cache holds composed keys and uncomposed values.
+    Rotary positions, t P + p for pseudo-token p of token t, change this. Masks, windows, segments and biases apply
+    to whole tokens: under a causal mask a query attends to all pseudo-tokens of its own token. Attention takes P^2
+    times the time and memory. The cache holds composed keys and uncomposed values.
 
     Source: Duvvuri et al. 2026, "Interleaved head attention", section 4.1.
 

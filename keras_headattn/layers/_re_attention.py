@@ -23,8 +23,8 @@ class ReAttention(Attention):
 
         A' = f * batch_normalization(A W + b),    f = key_dim ** -0.5 if `transform_scale`, else 1
 
-    Each head is normalised by its own mean and variance: the batch's in training, moving averages in inference and
-    with a cache. Masked entries do not count, and are set to 0 again afterwards. Weights may be negative.
+    Each head is normalised by its own mean and variance: the batch's in training, moving averages in inference, with a
+    cache and if not trainable. Masked entries do not count, and are set to 0 again afterwards. Weights may be negative.
 
     Source: Zhou et al. 2021, "DeepViT: Towards deeper vision transformer".
 
