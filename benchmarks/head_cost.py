@@ -134,7 +134,7 @@ def main():
     import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")  # it warns that one function is compiled for each layer
-    lengths, all_heads = ([64], [4, 16]) if quick else ([64, 256], [2, 4, 8, 16, 32, 64])
+    lengths, all_heads = ([64], [4, 16]) if quick else ([64, 256], [2, 4, 8, 64])
     rows = [measure(length, heads, quick) for length in lengths for heads in all_heads]
     timing.report(
         None if quick else "head_cost",
