@@ -72,8 +72,8 @@ def test_what_they_do_not_depend_on(seed):
     order = rng.permutation(5)
     moved = [weights[..., order] for weights in maps]
     moved[0] = moved[0][:, rng.permutation(3)]
-    for measure in MEASURES:
-        np.testing.assert_allclose(measure(longer, padded), measure(maps, mask), rtol=1e-12)
+    for measure in MEASURES:  # some heads are uncorrelated but for rounding
+        np.testing.assert_allclose(measure(longer, padded), measure(maps, mask), rtol=1e-12, atol=1e-14)
     for measure in MEASURES[:2]:
         assert measure(moved, mask) == pytest.approx(measure(maps, mask))
     matrix = head_redundancy_matrix(maps, mask)
