@@ -57,10 +57,10 @@ def score(task, model, measure):
 
 
 def exported_bytes(task, model):
-    """Returns the size of the SavedModel."""
+    """Returns the size of the new SavedModel."""
     task.export(model)
-    files = pathlib.Path(task.config.export_folder).rglob("*")
-    return sum(path.stat().st_size for path in files if path.is_file())
+    newest = max(pathlib.Path(task.config.export_folder).glob("[0-9]*"), key=lambda version: int(version.name))
+    return sum(path.stat().st_size for path in newest.rglob("*") if path.is_file())
 
 
 def forward_pass(task, model, batch):
