@@ -11,6 +11,7 @@ import argparse
 import functools
 import importlib
 import pathlib
+import re
 
 from benchmarks import timing
 
@@ -85,7 +86,7 @@ def translation(task, model):
 
 
 def times(cases, quick):
-    """Returns the milliseconds and the ratio to the whole model of each share, as cells."""
+    """Returns the milliseconds and the ratio to the whole model of each share, as cells and to draw."""
     limits = dict(min_rounds=3, max_rounds=3) if quick else dict(min_rounds=9, max_rounds=40, max_seconds=60)
     rounds = timing.run_rounds(cases, 1, **limits)
     ratios = {share: rounds.ratio(share, 1) for share in cases}
@@ -93,11 +94,11 @@ def times(cases, quick):
         share: [f"{1000 * rounds.median(share):.1f}", f"{ratio:.2f} ± {spread:.0%}"]
         for share, (ratio, spread) in ratios.items()
     }
-    return cells, {share: 1000 * rounds.median(1) * ratio for share, (ratio, _) in ratios.items()}
+    return cells, (1000 * rounds.median(1), {share: ratio for share, (ratio, _) in ratios.items()})
 
 
-def draw(scores, milliseconds, measure, title, path):
-    """Draws the score of each ranking, and the times, against the share of heads."""
+def draw(scores, measured, measure, title, path):
+    """Draws the score of each ranking, and the times relative to the whole model's, against the share of heads."""
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
@@ -105,16 +106,16 @@ def draw(scores, milliseconds, measure, title, path):
     for by, found in scores.items():
         left.plot([100 * share for share in found], list(found.values()), "o-", label=LABELS[by])
     left.set_ylabel(measure)
-    left.legend()
-    for name, found in milliseconds.items():
-        right.plot([100 * share for share in found], list(found.values()), "o-", label=name)
-    right.set_ylabel("Time (ms)")
-    right.legend()
+    for name, (milliseconds, ratios) in measured.items():
+        label = f"{name}, {milliseconds:.0f} ms with all heads"
+        right.plot([100 * share for share in ratios], [100 * ratio for ratio in ratios.values()], "o-", label=label)
+    right.set_ylabel("Time (% of that with all heads)")
     for axes in (left, right):
         axes.set_xlabel("Heads left (%)")
         axes.set_xticks([100 * share for share in SHARES])
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         axes.grid(alpha=0.3)
+        axes.legend(loc="lower right")
     figure.savefig(path, dpi=110)
 
 
@@ -161,12 +162,13 @@ def main():
     header += [column for name in measured for column in (f"{name}, ms", "of all heads")]
     recipe = task.run.recipe.name
     name = None if options.quick else f"pruning_{recipe}"
+    described = re.sub(r"[^ ]*/", "", task.describe())  # without folders
     shapes = " and ".join(str(tuple(part.shape)) for part in (batch.values() if isinstance(batch, dict) else [batch]))
     written = f" Translating: {SENTENCES} sentences, {WRITTEN} tokens each." if len(measured) > 1 else ""
     timing.report(
         name,
         f"# Fewer heads, recipes.{recipe}",
-        f"A finished run ({task.describe()}), whose heads are ranked on the validation set and pruned in every layer, "
+        f"A finished run ({described}), whose heads are ranked on the validation set and pruned in every layer, "
         f"without further training. {measure} is of {test}. Forward pass of a batch {shapes} by XLA in "
         f"{task.config.precision}, {timing.cores()} threads.{written}",
         timing.table(header, rows),
@@ -175,7 +177,8 @@ def main():
     )
     if name:
         path = timing.RESULTS.parents[1] / "docs" / f"{name}.png"
-        draw(scores, {name: found for name, (_, found) in measured.items()}, measure, f"{recipe}, fewer heads", path)
+        drawn = {name: found for name, (_, found) in measured.items()}
+        draw(scores, drawn, measure, f"recipes.{recipe}: fewer heads, without further training", path)
 
 
 if __name__ == "__main__":
