@@ -73,6 +73,7 @@ def main():
         print(rows[-1], flush=True)
     report(
         "collaborative",
+        "# Collaborative heads by rank",
         f"{args.sentences:,} sentences of SST-2, one epoch at a rate of {args.rate}, seed {args.seed}; accuracy on its "
         "validation set, right after the conversion and after one more epoch.",
         table(["shared_dim", "weights of attention", "relative error", "accuracy", "after an epoch"], rows),
