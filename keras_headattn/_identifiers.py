@@ -66,3 +66,20 @@ def arguments_of(layer, cls, *without):
     """Returns the constructor arguments of `cls` that are attributes of a layer, except for some."""
     names = [name for name, each in inspect.signature(cls.__init__).parameters.items() if each.kind != each.VAR_KEYWORD]
     return {name: getattr(layer, name) for name in names if name not in ("self", *without)}
+
+
+def rebuilt(source, change):
+    """Returns a new object, built as the source is, with `change` applied to the configuration of each object in it."""
+    copy = deserialize_keras_object(_changed(serialize_keras_object(source), change))
+    if not copy.built:
+        copy.build_from_config(source.get_build_config())
+    return copy
+
+
+def _changed(config, change):
+    if isinstance(config, (list, tuple)):
+        return [_changed(part, change) for part in config]
+    if not isinstance(config, dict):
+        return config
+    config = {name: _changed(value, change) for name, value in config.items()}
+    return change(config) if "class_name" in config and isinstance(config.get("config"), dict) else config

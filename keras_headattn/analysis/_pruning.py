@@ -1,5 +1,6 @@
 """Models with fewer heads."""
 
+import functools
 import itertools
 import sys
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keras_headattn._identifiers import rebuilt
 from keras_headattn._private import flatten_layers
 from keras_headattn._validation import check_number
 from keras_headattn.layers import Attention
@@ -46,7 +48,7 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
     """
     check_number("keep", keep, above=0, most=1)
     layers = attention_layers(model)
-    pruned = _copy(model, keep)
+    pruned = rebuilt(model, functools.partial(_smaller, keep=keep))
     kept = _choose(layers, importance, keep)
     places = {  # by variable: the number of heads, and the heads to keep
         id(weight): (_plan(type(layer), layer.get_config(), keep)[1], kept[path])
@@ -126,28 +128,12 @@ def attention_layers(model: Any) -> dict[str, Any]:
     return found
 
 
-def _copy(model, keep):
-    """Returns a new model with fewer heads."""
-    config = _smaller(keras.saving.serialize_keras_object(model), keep)
-    copy = keras.saving.deserialize_keras_object(config)
-    if not copy.built:
-        copy.build_from_config(model.get_build_config())
-    return copy
-
-
 def _smaller(config, keep):
-    """Returns the configuration of an object with fewer heads in all attention layers."""
-    if isinstance(config, (list, tuple)):
-        return [_smaller(part, keep) for part in config]
-    if not isinstance(config, dict):
-        return config
-    config = {name: _smaller(value, keep) for name, value in config.items()}
-    arguments = config.get("config")
-    if "class_name" not in config or not isinstance(arguments, dict):
-        return config
+    """Returns the configuration of an object with fewer heads, if it is an attention layer or has one."""
+    arguments = config["config"]
     if kind := _attention_class(config):
-        config["config"] = arguments | _plan(kind, arguments, keep)[0]
-    elif isinstance(own := arguments.get("attention"), dict) and "num_heads" in arguments:
+        return config | {"config": arguments | _plan(kind, arguments, keep)[0]}
+    if isinstance(own := arguments.get("attention"), dict) and "num_heads" in arguments:
         arguments["num_heads"] = own["config"].get("num_heads", arguments["num_heads"])
     return config
 

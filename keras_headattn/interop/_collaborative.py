@@ -1,10 +1,12 @@
 """Conversion of trained multi-head attention to collaborative heads."""
 
+import functools
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_headattn._identifiers import rebuilt
 from keras_headattn._private import flatten_layers
 from keras_headattn._validation import check_positive
 from keras_headattn.layers import Attention, CollaborativeAttention, MultiHeadAttention
@@ -51,11 +53,7 @@ def to_collaborative(source: Any, shared_dim: int | None = None) -> tuple[Any, d
         raise ValueError(f"`source` must have a layer of MultiHeadAttention. Received: source={source!r}")
     for layer in layers:
         _check(layer, shared_dim)
-    copy = keras.saving.deserialize_keras_object(
-        _replaced(keras.saving.serialize_keras_object(source), {"shared_dim": shared_dim})
-    )
-    if not copy.built:
-        copy.build_from_config(source.get_build_config())
+    copy = rebuilt(source, functools.partial(_replaced, shared_dim=shared_dim))
     pairs = zip(_attentions(source), _attentions(copy), strict=True)
     pairs = [(old, new) for old, new in pairs if type(old) is MultiHeadAttention]
     others = zip(_unchanged(source, layers), _unchanged(copy, [new for _, new in pairs]), strict=True)
@@ -88,22 +86,17 @@ def _check(layer, shared_dim):
         raise ValueError(f"Collaborative heads cannot express a layer's {', '.join(wrong)}. Received: {layer.path}")
 
 
-def _replaced(config, arguments):
-    """Returns the configuration of an object, with the class and the arguments of all multi-head attention replaced."""
-    if isinstance(config, (list, tuple)):
-        return [_replaced(part, arguments) for part in config]
-    if not isinstance(config, dict):
-        return config
-    config = {name: _replaced(value, arguments) for name, value in config.items()}
+def _replaced(config, shared_dim):
+    """Returns the configuration of collaborative heads in place of that of multi-head attention."""
     if config.get("registered_name") != keras.saving.get_registered_name(MultiHeadAttention):
         return config
-    name = keras.saving.get_registered_name(CollaborativeAttention)
-    kind = {
+    return {
+        **config,
         "module": CollaborativeAttention.__module__,
         "class_name": "CollaborativeAttention",
-        "registered_name": name,
+        "registered_name": keras.saving.get_registered_name(CollaborativeAttention),
+        "config": {**config["config"], "shared_dim": shared_dim},
     }
-    return {**config, **kind, "config": {**config["config"], **arguments}}
 
 
 def _unchanged(source, layers):
