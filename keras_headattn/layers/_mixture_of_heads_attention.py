@@ -22,8 +22,7 @@ class MixtureOfHeadsAttention(Attention):
 
     If all heads are shared, or all routed, the factor 2 a or 2 b is 1. Training adds a loss that balances the heads,
     `balance * E * sum(mean(p) mean(kept))`, with means over real tokens. `training.HeadNorms` draws `head_load` `(E,)`,
-    a running average of `mean(kept)`. All heads are computed, so the router saves no time. Further intermediates:
-    `"gates"` `(B, h, n)`.
+    a running average of `mean(kept)`. All heads are computed: this saves no time. Intermediates: `"gates"` `(B, h, n)`.
 
     Source: Jin et al. 2024, "MoH: Multi-head attention as mixture-of-head attention".
 
@@ -55,12 +54,13 @@ class MixtureOfHeadsAttention(Attention):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.shared_heads = check_index("shared_heads", num_heads // 4 if shared_heads is None else shared_heads)
         routed = self.routed_heads = num_heads - self.shared_heads
-        self.active_heads = check_index("active_heads", (routed + 1) // 2 if active_heads is None else active_heads)
+        active = max(routed + 1, 0) // 2 if active_heads is None else active_heads
+        self.active_heads = check_index("active_heads", active)
         self.balance = check_number("balance", balance, least=0)
         if not min(routed, 1) <= self.active_heads <= routed:
             raise ValueError(
-                "`active_heads` must be from 1 to num_heads - shared_heads, or 0 if all heads are shared. Received: "
-                f"active_heads={self.active_heads}, num_heads={num_heads}, shared_heads={self.shared_heads}"
+                "`shared_heads` must be at most num_heads, `active_heads` from 1 to the rest, or 0 if there is none. "
+                f"Received: num_heads={num_heads}, shared_heads={self.shared_heads}, active_heads={self.active_heads}"
             )
 
     def build(
