@@ -64,7 +64,9 @@ def draw_norms(norms, title, measure="norm"):
     axes.set_xticks(heads, [head + 1 for head in heads], fontsize=7)
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.set_xlabel("head", fontsize=8)
-    figure.colorbar(image, ax=axes, label=f"{measure}, % above the mean").ax.tick_params(labelsize=7)
+    bar = figure.colorbar(image, ax=axes)
+    bar.set_label(f"{measure},\n% above the mean", size=7)
+    bar.ax.tick_params(labelsize=7)
     return figure
 
 
