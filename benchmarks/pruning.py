@@ -97,6 +97,24 @@ def times(cases, quick):
     return cells, (1000 * rounds.median(1), {share: ratio for share, (ratio, _) in ratios.items()})
 
 
+def table(scores, measure, weights, megabytes, measured):
+    """Returns the Markdown table: a row for each share."""
+    header = ["heads left", *(f"{measure}, by {by}" for by in scores), "million weights"]
+    header += ["SavedModel, MB"] if megabytes else []
+    header += [column for name in measured for column in (f"{name}, ms", "of all heads")]
+    rows = [
+        [
+            f"{share:.0%}",
+            *(f"{found[share]:.3g}" for found in scores.values()),
+            f"{count:.2f}",
+            *([f"{megabytes[share]:.1f}"] if megabytes else []),
+            *(cell for cells, _ in measured.values() for cell in cells[share]),
+        ]
+        for share, count in weights.items()
+    ]
+    return timing.table(header, rows)
+
+
 def draw(scores, measured, measure, title, path):
     """Draws the score of each ranking, and the times relative to the whole model's, against the share of heads."""
     from matplotlib import pyplot
@@ -145,21 +163,8 @@ def main():
     if "translating" in options.also:
         cases["translating"] = {share: translation(*run) for share, run in runs.items()}
     measured = {name: times(each, options.quick) for name, each in cases.items()}
-    is_exported = "export" in options.also
-    megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()} if is_exported else {}
-    rows = [
-        [
-            f"{share:.0%}",
-            *(f"{scores[by][share]:.3g}" for by in options.by),
-            f"{model.count_params() / 1e6:.2f}",
-            *([f"{megabytes[share]:.1f}"] if is_exported else []),
-            *(cell for cells, _ in measured.values() for cell in cells[share]),
-        ]
-        for share, (_, model) in runs.items()
-    ]
-    header = ["heads left", *(f"{measure}, by {by}" for by in options.by), "million weights"]
-    header += ["SavedModel, MB"] if is_exported else []
-    header += [column for name in measured for column in (f"{name}, ms", "of all heads")]
+    megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()} if "export" in options.also else {}
+    weights = {share: model.count_params() / 1e6 for share, (_, model) in runs.items()}
     recipe = task.run.recipe.name
     name = None if options.quick else f"pruning_{recipe}"
     described = re.sub(r"[^ ]*/", "", task.describe())  # without folders
@@ -171,7 +176,7 @@ def main():
         f"A finished run ({described}), whose heads are ranked on the validation set and pruned in every layer, "
         f"without further training. {measure} is of {test}. Forward pass of a batch {shapes} by XLA in "
         f"{task.config.precision}, {timing.cores()} threads.{written}",
-        timing.table(header, rows),
+        table(scores, measure, weights, megabytes, measured),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),
     )
