@@ -156,7 +156,7 @@ def test_head_norms_are_a_picture_of_every_epoch(tmp_path):
     assert [label.get_text() for label in axes.get_yticklabels()] == labels
     assert [label.get_text() for label in axes.get_xticklabels()] == [str(head) for head in range(1, 17)]
     least, most = picture.get_clim()
-    assert least == -most <= -10 and bar.get_ylabel() == "norm, % above the mean"
+    assert least == -most <= -10 and bar.get_ylabel() == "norm,\n% above the mean"
     assert figure.get_suptitle() == "Norms, epoch 2"
 
 
