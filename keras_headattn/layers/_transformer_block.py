@@ -12,9 +12,9 @@ from keras_headattn._recompute import recompute
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
-from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._intermediates import is_capturing
+from keras_headattn.layers._norms import apply_norm, norm_weights
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import normalize
@@ -145,7 +145,8 @@ class _Block(SavedNames):
 
     def _normalize(self, name, x, state):
         weights = state.get("kernels", {}).get(f"{name}_norm")
-        return self.norms[name](x) if weights is None else normalize(x, epsilon=self.norms[name].epsilon, **weights)
+        norm = self.norms[name]
+        return apply_norm(norm, x) if weights is None else normalize(x, epsilon=norm.epsilon, **weights)
 
     def get_config(self) -> dict[str, Any]:
         shorthand = self.intermediate_dim is not None

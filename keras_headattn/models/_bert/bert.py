@@ -11,6 +11,7 @@ from keras_headattn._types import Activation, AttentionLike, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
 from keras_headattn.models._sizes import arguments_of_size, sized
@@ -264,7 +265,7 @@ class Bert(Model):
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
         x = self.position_embedding(x, self._positions(token_ids))
-        x = self.embedding_dropout(self.embedding_norm(x), training=training)
+        x = self.embedding_dropout(apply_norm(self.embedding_norm, x), training=training)
         return x if self.embedding_projection is None else self.embedding_projection(x)
 
     def _positions(self, ids):

@@ -11,6 +11,7 @@ from keras_headattn._model import Model
 from keras_headattn._types import Activation, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.models._bert.bert import Bert
 from keras_headattn.ops._dense import sizes
 
@@ -222,7 +223,8 @@ class MaskedLM(_Head):
         x = outputs["sequence_output"]
         if isinstance(inputs, dict) and "mask_positions" in inputs:
             x = ops.take_along_axis(x, inputs["mask_positions"][:, :, None], axis=1)
-        return self.norm(self.hidden(ops.reshape(x, (-1, x.shape[-1])))), sizes(x)[:-1]
+        rows = self.hidden(ops.reshape(x, (-1, x.shape[-1])))
+        return apply_norm(self.norm, rows), sizes(x)[:-1]
 
     def states(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> Tensor:
         """Computes the inputs of the output layer, `(B, K, E)`.
