@@ -390,9 +390,9 @@ def tokenizer_of(path: Path, **arguments: Any) -> Any:
         **arguments: arguments of the tokenizer.
 
     Returns:
-        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `SentencePieceTokenizer` for T5 and
-        mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a `LanguagePair` for Marian and what
-        `to_hugging_face` writes of a `Transformer`.
+        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `ModernBertTokenizer`,
+        `SentencePieceTokenizer` for T5 and mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a
+        `LanguagePair` for Marian and what `to_hugging_face` writes of a `Transformer`.
 
     Raises:
         FileNotFoundError: if there is no tokenizer.
