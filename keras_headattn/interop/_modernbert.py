@@ -2,7 +2,12 @@
 
 import re
 
+import numpy as np
+
+from keras_headattn.interop._copying import Names
+from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
 from keras_headattn.interop._sizes import check_sizes
+from keras_headattn.interop._tables import HEADS, MODERNBERT
 from keras_headattn.positions import RotaryPositions
 
 # Keys that change training or speed alone, or nothing at all.
@@ -12,6 +17,7 @@ PASSED_OVER = """
 """.split()
 BIASES = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")
 FULL, SLIDING = "full_attention", "sliding_attention"
+POOLINGS = {"cls": "first", "mean": "mean"}
 # Parts of tensors that hold several projections.
 PARTS = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.inner", "mlp.gate")}
 
@@ -108,3 +114,72 @@ def check_modernbert_sizes(arguments, tensors):
         "layers.0.mlp.inner.weight": (arguments["intermediate_dim"], width),
     }
     check_sizes(tensors, shapes, {"layers.{}.attn.query.weight": arguments["num_layers"]})
+
+
+def of_modernbert(model, encoder, head):
+    """Returns the configuration and tensors of a `Bert` as a ModernBERT, and of its head, a class or `None`."""
+    _check_parts(encoder)
+    if getattr(model, "head_dim", None) or getattr(model, "kind", "modernbert") != "modernbert":
+        refuse("only the head of modernbert", f"head_dim={model.head_dim}, kind={model.kind!r}")
+    attentions, weights = plain_parts(model)
+    own = ("sliding_window", "relative_positions")
+    check_plain(attentions.values(), encoder.hidden_dim, encoder.use_bias, passed_over=own)
+    tensors = join_projections(tensors_of(weights, Names(MODERNBERT.table | HEADS.get(("modernbert", head), {}))))
+    if head is not None:
+        parts = ("embeddings.", "layers.", "final_norm.")
+        tensors = {f"model.{name}" if name.startswith(parts) else name: x for name, x in tensors.items()}
+    window = encoder.sliding_window
+    config = dict(
+        model_type="modernbert",
+        vocab_size=encoder.vocabulary_size,
+        hidden_size=encoder.hidden_dim,
+        intermediate_size=encoder.intermediate_dim,
+        num_hidden_layers=encoder.num_layers,
+        num_attention_heads=encoder.blocks[0].attention.num_heads,
+        pad_token_id=encoder.pad_id,
+        hidden_activation=activation_there(encoder.activation),
+        norm_eps=encoder.norm_epsilon,
+        embedding_dropout=encoder.dropout,
+        attention_dropout=encoder.blocks[0].attention.dropout,
+        initializer_range=encoder.initializer_range,
+        local_attention=128 if window is None else 2 * window - 2,
+        global_attn_every_n_layers=1 if window is None else encoder.global_every,
+        global_rope_theta=encoder.relative_positions.max_wavelength,
+        local_rope_theta=encoder.local_positions.max_wavelength,
+        **dict.fromkeys(BIASES, encoder.use_bias),
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),  # the tokenizer's
+    )
+    if head == "EncoderClassifier":
+        config["classifier_pooling"] = next(theirs for theirs, ours in POOLINGS.items() if ours == model.pooling)
+    return config, tensors
+
+
+def _check_parts(encoder):
+    """Refuses what a ModernBERT has not."""
+    parts = dict(normalize_first=True, gated=True, max_length=0, num_segments=0, embedding_dim=encoder.hidden_dim)
+    if others := {name: getattr(encoder, name) for name, part in parts.items() if getattr(encoder, name) != part}:
+        refuse(", ".join(f"{name}={parts[name]}" for name in others), str(others))
+    if encoder.pooler is not None or encoder.sliding_window == 1:
+        refuse("no pooler, and windows of 2 at least", f"{encoder.pooler}, sliding_window={encoder.sliding_window}")
+    for positions in (encoder.relative_positions, encoder.local_positions):
+        if type(positions) is not RotaryPositions or _rotation(positions) != (1.0, False, 1.0):
+            refuse("plain rotary positions of all features", f"{positions!r}")
+    for number, block in enumerate(encoder.blocks):
+        is_local = encoder.sliding_window is not None and number % encoder.global_every > 0
+        if block.attention.sliding_window != (encoder.sliding_window if is_local else None):
+            refuse("only the windows of the model", f"sliding_window={block.attention.sliding_window} in {block.name}")
+
+
+def _rotation(positions):
+    return positions.rotated_share, positions.interleaved, positions.scaling_factor
+
+
+def join_projections(tensors):
+    """Joins what `split_projections` splits."""
+    result = dict(tensors)
+    for whole, parts in PARTS.items():
+        for name in tensors:
+            if f".{parts[0]}." in name:
+                joined = [result.pop(name.replace(parts[0], part)) for part in parts]
+                result[name.replace(parts[0], whole)] = np.concatenate(joined)
+    return result

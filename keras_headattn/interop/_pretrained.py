@@ -18,7 +18,12 @@ from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, check_fit, copy_weights
 from keras_headattn.interop._generation import is_end_forced, suppressed_ids
-from keras_headattn.interop._modernbert import check_modernbert_sizes, modernbert_arguments, split_projections
+from keras_headattn.interop._modernbert import (
+    POOLINGS,
+    check_modernbert_sizes,
+    modernbert_arguments,
+    split_projections,
+)
 from keras_headattn.interop._sizes import (
     bert_sizes,
     check_bert_sizes,
@@ -57,7 +62,6 @@ from keras_headattn.positions import BucketPositions, LearnedPositions, Sinusoid
 ENCODERS = ("bert", *ROBERTAS, "electra", "modernbert")
 T5S = ("t5", "mt5")
 TRANSLATORS = ("marian", "m2m_100", "blenderbot")
-POOLINGS = {"cls": "first", "mean": "mean"}
 HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
 
 
@@ -140,7 +144,7 @@ def from_pretrained(
     kind = kind or _kind_of(tensors, path)
     make = _make_t5 if kind in T5S else _make_translator if kind in TRANSLATORS else _make_encoder
     if head is not None and kind not in ENCODERS:
-        raise ValueError(f"`head` is for encoders: BERT, RoBERTa, ELECTRA and ModernBERT. Received: head={head!r} for {kind}")
+        raise ValueError(f"`head` is for BERT, RoBERTa, ELECTRA and ModernBERT. Received: head={head!r} for {kind}")
     model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     return (model, report) if return_report else model

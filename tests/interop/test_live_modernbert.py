@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_pretrained
+from keras_headattn.interop import from_pretrained, to_hugging_face
 from tests.interop.test_live_hugging_face import saved
 from tests.layers.harness import array, check_close
 
@@ -19,6 +19,18 @@ def texts():
     ids = np.random.default_rng(0).integers(3, PAD, (3, 11)).astype("int32")
     ids[1, 7:] = PAD
     return ids, ids != PAD
+
+
+def check_back(libraries, ours, theirs, folder, name, expected):
+    """What leaves here gives the same there, in the same tensors."""
+    to_hugging_face(ours, folder)
+    again = type(theirs).from_pretrained(folder).eval()
+    ids, real = texts()
+    where = real if expected.ndim == 3 else slice(None)
+    found = getattr(outputs(libraries, again, ids, real), name).numpy()
+    np.testing.assert_allclose(found[where], expected[where], atol=1e-5)
+    state, back = theirs.state_dict(), again.state_dict()
+    assert all(libraries[0].equal(state[key], back[key]) for key in state) and state.keys() == back.keys()
 
 
 def outputs(libraries, theirs, ids, real):
@@ -40,6 +52,7 @@ def test_states(libraries, own, attention, tmp_path):
     expected = outputs(libraries, theirs, ids, real).last_hidden_state.numpy()
     ours = from_pretrained(tmp_path)
     check_close(array(ours(ids)["sequence_output"])[real], expected[real], 1e-5)
+    check_back(libraries, ours, theirs, tmp_path / "back", "last_hidden_state", expected)
 
 
 def test_the_windows_of_published_sizes(libraries, tmp_path):
@@ -59,6 +72,7 @@ def test_masked_lm(libraries, tmp_path):
     expected = outputs(libraries, theirs, ids, real).logits.numpy()
     ours = from_pretrained(tmp_path, head="masked_lm")
     check_close(array(ours(ids))[real], expected[real], 1e-5)
+    check_back(libraries, ours, theirs, tmp_path / "back", "logits", expected)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -68,4 +82,6 @@ def test_classifier(libraries, pooling, tmp_path):
     theirs = saved(libraries, config, "ModernBertForSequenceClassification", tmp_path)
     ids, real = texts()
     expected = outputs(libraries, theirs, ids, real).logits.numpy()
-    check_close(from_pretrained(tmp_path, head="classifier")(ids), expected, 1e-5)
+    ours = from_pretrained(tmp_path, head="classifier")
+    check_close(ours(ids), expected, 1e-5)
+    check_back(libraries, ours, theirs, tmp_path / "back", "logits", expected)

@@ -179,12 +179,21 @@ def test_byte_pairs(add_prefix_space, tmp_path):
 @pytest.mark.parametrize("pair_segment", [0, 1])
 def test_modern_byte_pairs(pair_segment, tmp_path):
     peer = modern_byte_pairs(pair_segment)
-    ours = tokenizer_of(write(tmp_path, "modernbert", peer, tokenizer_class="PreTrainedTokenizerFast", pad_token="[PAD]"))
+    ours = tokenizer_of(
+        write(tmp_path, "modernbert", peer, tokenizer_class="PreTrainedTokenizerFast", pad_token="[PAD]")
+    )
     assert type(ours) is ModernBertTokenizer and ours.vocabulary_size == peer.get_vocab_size()
     names = ("pad", "unk", "bos", "eos", "mask")
     found = [ours.id_to_token(getattr(ours, f"{name}_id")) for name in names]
     assert found == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    spaced = ["a    b  c", "x     ", "   |||EMAIL_ADDRESS||| [unused0]  ", "e\u0301 A\u030a  \u0301", "[MASK", "[unused1]"]
+    spaced = [
+        "a    b  c",
+        "x     ",
+        "   |||EMAIL_ADDRESS||| [unused0]  ",
+        "e\u0301 A\u030a  \u0301",
+        "[MASK",
+        "[unused1]",
+    ]
     ids = check(ours, peer, [*LINES, *spaced])
     texts = [text.decode() for text in ours.detokenize(ids).numpy()]
     assert texts == [unicodedata.normalize("NFC", line) for line in [*LINES, *spaced]]

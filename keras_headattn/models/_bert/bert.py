@@ -12,8 +12,8 @@ from keras_headattn._validation import check_boolean, check_index, check_number,
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._template import Template
-from keras_headattn.models._blocks import Stack
 from keras_headattn.models._bert.sizes import BERT_SIZES
+from keras_headattn.models._blocks import Stack
 from keras_headattn.models._sizes import arguments_of_size
 from keras_headattn.ops._masks import causal_mask
 from keras_headattn.positions import LearnedPositions, Positions
@@ -284,7 +284,7 @@ class Bert(Model):
         names = ("token_ids", "segment_ids", "sequence_ids") if self.num_segments else ("token_ids", "sequence_ids")
         if "token_ids" not in inputs or not set(inputs) <= set(names):
             raise ValueError(
-                '`inputs` must be token ids, or a dictionary of "token_ids", for packed texts "sequence_ids" and, for a '
+                '`inputs` must be token ids, or a dictionary of "token_ids", "sequence_ids" of packed texts and, for a '
                 f'model with segments, "segment_ids". Received: inputs={sorted(inputs)}, '
                 f"num_segments={self.num_segments}"
             )

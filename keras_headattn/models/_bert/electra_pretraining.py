@@ -13,6 +13,7 @@ from keras_headattn.models._bert.bert import EMBEDDINGS, Bert
 from keras_headattn.models._bert.encoder_heads import MaskedLM, ReplacedTokenDetector
 from keras_headattn.models._bert.masking import replace_at
 from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, text_of
+from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._sizes import arguments_of_size
 
 # Width of the generator as a share of the discriminator's (Clark et al. 2020, table 6).
