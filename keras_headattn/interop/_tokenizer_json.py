@@ -117,8 +117,8 @@ class TokenizerJson:
         self._check(
             "model", {**self.model, "vocab": None, "merges": None},
             type=("BPE", None), dropout=(None, 0.0), unk_token=(None, "<unk>", "[UNK]"),
-            continuing_subword_prefix=(None, ""), end_of_word_suffix=(None, ""), fuse_unk=(None, False), byte_fallback=(None, False),
-            ignore_merges=(None, False), vocab=None, merges=None,
+            continuing_subword_prefix=(None, ""), end_of_word_suffix=(None, ""), fuse_unk=(None, False),
+            byte_fallback=(None, False), ignore_merges=(None, False), vocab=None, merges=None,
         )  # fmt: skip
         if self._part("normalizer") != ({"type": "NFC"} if self.kind == "modernbert" else {}):
             self.refuse("normalizer", self._part("normalizer"))
