@@ -7,6 +7,7 @@ from keras_headattn.data._batches import MemoryBatches, TokenBatches, dataset_of
 from keras_headattn.data._buckets import choose_buckets, example_lengths, pad_ids, source_batches, source_lengths
 from keras_headattn.data._central_crop import central_crop
 from keras_headattn.data._labelled_batches import LabelledBatches
+from keras_headattn.data._packing import pack_ids
 from keras_headattn.data._record_batches import RecordBatches
 from keras_headattn.data._records import Records, begin_records, finish_records, write_records
 from keras_headattn.data._shards import describe_shard, write_shard
@@ -27,6 +28,7 @@ __all__ = [
     "describe_shard",
     "example_lengths",
     "finish_records",
+    "pack_ids",
     "pad_ids",
     "read_labelled",
     "read_pairs",

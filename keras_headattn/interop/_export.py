@@ -10,6 +10,7 @@ import numpy as np
 from headattn_io.files import Path, write_atomically
 from keras_headattn.interop._copying import Names
 from keras_headattn.interop._export_transformer import of_transformer
+from keras_headattn.interop._modernbert import of_modernbert
 from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
 from keras_headattn.interop._tables import BERT, HEADS, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
@@ -26,6 +27,9 @@ CLASSES = {
     ("electra", "MaskedLM"): "ElectraForMaskedLM",
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
     ("electra", "EncoderClassifier"): "ElectraForSequenceClassification",
+    ("modernbert", None): "ModernBertModel",
+    ("modernbert", "MaskedLM"): "ModernBertForMaskedLM",
+    ("modernbert", "EncoderClassifier"): "ModernBertForSequenceClassification",
 }
 
 
@@ -49,7 +53,7 @@ def to_hugging_face(
         model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`;
             or `ElectraPretraining`, written to folders `generator` and `discriminator`.
         folder: str or path, created if missing. Existing files are replaced.
-        model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
+        model_type: "bert", "roberta", "electra" or "modernbert", for encoders. Default `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
             written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
 
@@ -103,6 +107,11 @@ def of_encoder(model, encoder, model_type):
     if (kind, head) not in CLASSES:
         kinds = ", ".join(dict.fromkeys(each for each, _ in CLASSES))
         raise ValueError(f"`model_type` must be one of {kinds}, and have the head. Received: {kind!r} and {head}")
+    if kind == "modernbert":
+        config, tensors = of_modernbert(model, encoder, head)
+        return {"architectures": [CLASSES[kind, head]], **config, **_labels(model, head)}, tensors
+    if encoder.normalize_first or not encoder.max_length:
+        refuse("post-norm blocks and learned positions", f"model_type={kind!r}")
     if encoder.skip_padding != (kind == "roberta") or kind == "roberta" and encoder.num_segments:
         refuse("positions that skip padding, and a single segment, only in RoBERTa", f"model_type={kind!r}")
     if kind != "electra" and encoder.embedding_dim != encoder.hidden_dim:
@@ -145,13 +154,20 @@ def of_encoder(model, encoder, model_type):
     )
     if kind == "electra":
         config["embedding_size"] = encoder.embedding_dim
-    if head == "EncoderClassifier":
-        config["id2label"] = {str(number): f"LABEL_{number}" for number in range(model.num_outputs)}
-        config["label2id"] = {label: int(number) for number, label in config["id2label"].items()}
-    return config, tensors
+    return config | _labels(model, head), tensors
+
+
+def _labels(model, head):
+    """Returns the names of a classifier's classes, for the configuration."""
+    if head != "EncoderClassifier":
+        return {}
+    names = {str(number): f"LABEL_{number}" for number in range(model.num_outputs)}
+    return {"id2label": names, "label2id": {label: int(number) for number, label in names.items()}}
 
 
 def _kind(encoder, head):
+    if encoder.normalize_first:
+        return "modernbert"
     if encoder.skip_padding:
         return "roberta"
     is_electra = encoder.embedding_dim != encoder.hidden_dim or head == "ReplacedTokenDetector"

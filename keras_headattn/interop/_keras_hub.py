@@ -124,13 +124,15 @@ def to_keras_hub(model: Bert) -> keras.Model:
     check_plain(attentions.values(), model.hidden_dim)
     wide = model.embedding_dim != model.hidden_dim
     name = "RobertaBackbone" if model.skip_padding else "ElectraBackbone" if wide else "BertBackbone"
-    fixed = {"pad_id": 0, "skip_padding": False, **ENCODERS[name]}
+    fixed = {"pad_id": 0, "skip_padding": False, "normalize_first": False, **ENCODERS[name]}
     got = {key: getattr(model, key) for key in fixed if key != "pooler"} | {"pooler": model.pooler is not None}
     fixed = {"pooler": True, **fixed}
     if different := {key: got[key] for key in fixed if got[key] != fixed[key]}:
         needed = ", ".join(f"{key}={fixed[key]!r}" for key in different)
         refuse(f"{needed} in {name}", ", ".join(f"{key}={value!r}" for key, value in different.items()))
     arguments = {key: getattr(model, key) for key in SAME if key not in fixed}
+    if not model.max_length:
+        refuse(f"learned positions in {name}", "max_length=0")
     arguments |= dict(num_heads=model.blocks[0].attention.num_heads, max_sequence_length=model.max_length)
     arguments["vocab_size" if name == "ElectraBackbone" else "vocabulary_size"] = model.vocabulary_size
     if name != "ElectraBackbone":

@@ -24,13 +24,13 @@ def refuse(what, received):
     raise ValueError(f"The format has no equivalent of this model: it has {what}. Received: {received}")
 
 
-def check_plain(attentions, width=None, use_bias=True, scale=None, types=(MultiHeadAttention,)):
+def check_plain(attentions, width=None, use_bias=True, scale=None, types=(MultiHeadAttention,), passed_over=()):
     """Refuses layers other than plain multi-head attention; `use_bias=None` allows both."""
     for layer in attentions:
         if type(layer) not in types:
             refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
         config = layer.get_config()
-        settings = {name: config[name] for name in PLAIN if config[name]}
+        settings = {name: config[name] for name in PLAIN if config[name] and name not in passed_over}
         if layer.relative_positions is not None and scale == 1.0:  # T5's table is the model's
             settings.pop("relative_positions")
         if use_bias not in (None, config["use_bias"]) or layer.value_dim != layer.key_dim or config["output_shape"]:

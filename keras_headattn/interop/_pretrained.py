@@ -18,6 +18,12 @@ from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, check_fit, copy_weights
 from keras_headattn.interop._generation import is_end_forced, suppressed_ids
+from keras_headattn.interop._modernbert import (
+    POOLINGS,
+    check_modernbert_sizes,
+    modernbert_arguments,
+    split_projections,
+)
 from keras_headattn.interop._sizes import (
     bert_sizes,
     check_bert_sizes,
@@ -29,6 +35,7 @@ from keras_headattn.interop._tables import (
     BERT,
     HEADS,
     MARIAN,
+    MODERNBERT,
     T5,
     T5_ENCODER,
     T5_ENCODER_GATED,
@@ -52,7 +59,7 @@ from keras_headattn.models import (
 )
 from keras_headattn.positions import BucketPositions, LearnedPositions, SinusoidalPositions
 
-ENCODERS = ("bert", *ROBERTAS, "electra")
+ENCODERS = ("bert", *ROBERTAS, "electra", "modernbert")
 T5S = ("t5", "mt5")
 TRANSLATORS = ("marian", "m2m_100", "blenderbot")
 HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
@@ -74,7 +81,7 @@ def from_pretrained(
 
     | format | files | model |
     |---|---|---|
-    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian, m2m_100 or blenderbot; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, modernbert, t5, mt5, marian, m2m_100 or blenderbot; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
     | Hugging Face | as above, of the encoder of a T5 or mT5 alone (`T5EncoderModel`) | `TransformerEncoder` |
     | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
     | t5x | `checkpoint` in one file | `T5` |
@@ -137,7 +144,7 @@ def from_pretrained(
     kind = kind or _kind_of(tensors, path)
     make = _make_t5 if kind in T5S else _make_translator if kind in TRANSLATORS else _make_encoder
     if head is not None and kind not in ENCODERS:
-        raise ValueError(f"`head` is for BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
+        raise ValueError(f"`head` is for BERT, RoBERTa, ELECTRA and ModernBERT. Received: head={head!r} for {kind}")
     model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     return (model, report) if return_report else model
@@ -185,9 +192,14 @@ def _kind_of(tensors, path):
 
 def encoder_arguments(kind, config, path, tensors, ignore):
     """Returns the arguments of `Bert`, from the configuration or the tensors, and the tensors without prefix."""
-    prefix = "roberta" if kind in ROBERTAS else kind
+    prefix = "roberta" if kind in ROBERTAS else {"modernbert": "model"}.get(kind, kind)
     is_model = re.compile(rf"^({prefix}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
+    if kind == "modernbert":
+        arguments, tensors = modernbert_arguments(config), split_projections(tensors)
+        config.check(ignore)
+        check_modernbert_sizes(arguments, tensors)
+        return arguments, tensors
     if config is None:
         folder = path if path.is_dir() else path.parent
         file = folder / "bert_config.json"
@@ -208,38 +220,41 @@ def _make_encoder(kind, config, path, tensors, attention, head, ignore, override
         tensors = of_generator(tensors)
     arguments, tensors = encoder_arguments(kind, config, path, tensors, ignore)
     kind = "roberta" if kind in ROBERTAS else kind
-    head_class, head_arguments = _head_arguments(head, kind, tensors)
+    head_class, head_arguments = _head_arguments(head, kind, config, tensors)
     has_pooler = "pooler.dense.weight" in tensors
     arguments["pooler"] = has_pooler and not (kind == "roberta" and head_class)
     model = Bert(**{**arguments, "attention": attention, **overrides})
-    names = BERT
+    names = MODERNBERT if kind == "modernbert" else BERT
     if head_class is MaskedLM:
         outputs = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight")
-        _check_tied(tensors, outputs, "embeddings.word_embeddings.weight", path)
+        _check_tied(tensors, (*outputs, "decoder.weight"), names.table["token_embedding"] + ".weight", path)
     if head_class is not None:
         model = head_class(model, **head_arguments)
-        names = Names(BERT.table | HEADS[kind, head_class.__name__], unused=BERT.unused)
+        names = Names(names.table | HEADS[kind, head_class.__name__], unused=names.unused)
         names = _with_tied_bias(names, tensors)
     if kind == "roberta":
         tensors = fold_segment(tensors, arguments["pad_id"] + 1)
     return model, names, tensors
 
 
-def _head_arguments(head, kind, tensors):
+def _head_arguments(head, kind, config, tensors):
     if head is None:
         return None, {}
     cls = HEAD_CLASSES.get(head)
     if cls is None or (kind, cls.__name__) not in HEADS:
         there = [name for name, each in HEAD_CLASSES.items() if (kind, each.__name__) in HEADS]
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
-    if cls is MaskedLM and kind in ("roberta", "electra"):  # whatever the encoder's is
+    if cls is MaskedLM and kind != "bert":  # whatever the encoder's is
         return cls, {"activation": "gelu"}
     if cls is not EncoderClassifier:
         return cls, {}
     output = HEADS[kind, "EncoderClassifier"]["output_projection"] + ".weight"
     if output not in tensors:
         raise ValueError(f"The checkpoint has no head of a classifier. Received: head={head!r}, no tensor {output}")
-    return cls, {"num_outputs": len(tensors[output]), "kind": kind}
+    arguments = {"num_outputs": len(tensors[output]), "kind": kind}
+    if kind == "modernbert":
+        arguments["pooling"] = POOLINGS[config.get("classifier_pooling", "cls")]
+    return cls, arguments
 
 
 def _check_tied(tensors, outputs, embedding, path):
@@ -379,9 +394,9 @@ def tokenizer_of(path: Path, **arguments: Any) -> Any:
         **arguments: arguments of the tokenizer.
 
     Returns:
-        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `SentencePieceTokenizer` for T5 and
-        mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a `LanguagePair` for Marian and what
-        `to_hugging_face` writes of a `Transformer`.
+        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `ModernBertTokenizer`,
+        `SentencePieceTokenizer` for T5 and mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a
+        `LanguagePair` for Marian and what `to_hugging_face` writes of a `Transformer`.
 
     Raises:
         FileNotFoundError: if there is no tokenizer.

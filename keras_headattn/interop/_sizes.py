@@ -26,7 +26,7 @@ def check_bert_sizes(config, arguments, tensors):
     }
     if arguments["num_segments"]:
         shapes["embeddings.token_type_embeddings.weight"] = (arguments["num_segments"], embedded)
-    _check(tensors, shapes, {"encoder.layer.{}.attention.self.query.weight": arguments["num_layers"]})
+    check_sizes(tensors, shapes, {"encoder.layer.{}.attention.self.query.weight": arguments["num_layers"]})
 
 
 def check_t5_sizes(arguments, tensors):
@@ -40,7 +40,7 @@ def check_t5_sizes(arguments, tensors):
     }
     counts = {"encoder": arguments["num_layers"], "decoder": arguments["num_decoder_layers"]}
     names = {f"{side}.block.{{}}.layer.0.SelfAttention.q.weight": count for side, count in counts.items() if count}
-    _check(tensors, shapes, names)
+    check_sizes(tensors, shapes, names)
 
 
 def check_translator_sizes(arguments, tensors):
@@ -53,10 +53,10 @@ def check_translator_sizes(arguments, tensors):
     if target:
         shapes["model.encoder.embed_tokens.weight"] = source, width
     counts = {"encoder": arguments["num_layers"], "decoder": arguments["num_decoder_layers"]}
-    _check(tensors, shapes, {f"model.{side}.layers.{{}}.self_attn.q_proj.weight": n for side, n in counts.items()})
+    check_sizes(tensors, shapes, {f"model.{side}.layers.{{}}.self_attn.q_proj.weight": n for side, n in counts.items()})
 
 
-def _check(tensors, shapes, counts):
+def check_sizes(tensors, shapes, counts):
     """Raises a ValueError if shapes or numbers of layers differ from the tensors'."""
     last = [name.format(count - 1) for name, count in counts.items()]
     missing = [name for name in (*shapes, *last) if name not in tensors]

@@ -24,6 +24,21 @@ _ENCODER = {
 _HEADS = (r"(cls|lm_head|classifier|qa_outputs|discriminator_predictions|generator(_predictions|_lm_head)?)\..*",)
 _HEADS += (r"(.*\.)?(position_ids|token_type_ids)", r"pooler\..*", "global_step", r"sequence_summary\..*")
 BERT = Names(_ENCODER, unused=_HEADS)
+MODERNBERT = Names(
+    {
+        "token_embedding": "embeddings.tok_embeddings",
+        "embedding_norm": "embeddings.norm",
+        "block_{i}/attention/{p}": "layers.{i}.attn.{p}",
+        "block_{i}/attention/attention_output": "layers.{i}.attn.Wo",
+        "block_{i}/attention_norm": "layers.{i}.attn_norm",
+        "block_{i}/feed_forward/inner": "layers.{i}.mlp.inner",
+        "block_{i}/feed_forward/gate": "layers.{i}.mlp.gate",
+        "block_{i}/feed_forward/outer": "layers.{i}.mlp.Wo",
+        "block_{i}/feed_forward_norm": "layers.{i}.mlp_norm",
+        "final_norm": "final_norm",
+    },
+    unused=(r"(head|decoder|classifier)\..*",),
+)
 # Names of heads by kind of checkpoint.
 HEADS = {
     ("bert", "MaskedLM"): {
@@ -44,6 +59,12 @@ HEADS = {
     ("bert", "EncoderClassifier"): {"output_projection": "classifier"},
     ("roberta", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
     ("electra", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
+    ("modernbert", "MaskedLM"): {"hidden": "head.dense", "norm": "head.norm", "output_bias": "decoder.bias"},
+    ("modernbert", "EncoderClassifier"): {
+        "hidden": "head.dense",
+        "norm": "head.norm",
+        "output_projection": "classifier",
+    },
 }
 
 _SELF, _CROSS = "{side}.block.{i}.layer.0.SelfAttention", "decoder.block.{i}.layer.1.EncDecAttention"

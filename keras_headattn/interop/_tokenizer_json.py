@@ -10,7 +10,7 @@ TEMPLATES = {
     "roberta": ("<s>:0 A:0 </s>:0", "<s>:0 A:0 </s>:0 </s>:0 B:0 </s>:0"),
     "t5": ("A:0 </s>:0", None),
 }
-TEMPLATES |= {"electra": TEMPLATES["bert"], "mt5": TEMPLATES["t5"]}
+TEMPLATES |= {"electra": TEMPLATES["bert"], "modernbert": TEMPLATES["bert"], "mt5": TEMPLATES["t5"]}
 TEMPLATES |= {"xlm-roberta": TEMPLATES["roberta"], "camembert": TEMPLATES["roberta"]}
 
 
@@ -62,6 +62,8 @@ class TokenizerJson:
         if len(steps) != 1:
             self.refuse("post_processor", part or None)
         single, pair = self._templates(steps[0])
+        if self.kind == "modernbert":  # the model has no segments
+            pair = pair.replace("B:0 [SEP]:0", "B:1 [SEP]:1")
         if single != expected[0] or expected[1] is not None and pair != expected[1]:
             self.refuse("post_processor", f"{steps[0].get('type')} {single!r}, {pair!r}")
 
@@ -114,11 +116,11 @@ class TokenizerJson:
         merges = self.model.get("merges")
         self._check(
             "model", {**self.model, "vocab": None, "merges": None},
-            type=("BPE", None), dropout=(None, 0.0), unk_token=(None, "<unk>"), continuing_subword_prefix=(None, ""),
-            end_of_word_suffix=(None, ""), fuse_unk=(None, False), byte_fallback=(None, False),
-            ignore_merges=(None, False), vocab=None, merges=None,
+            type=("BPE", None), dropout=(None, 0.0), unk_token=(None, "<unk>", "[UNK]"),
+            continuing_subword_prefix=(None, ""), end_of_word_suffix=(None, ""), fuse_unk=(None, False),
+            byte_fallback=(None, False), ignore_merges=(None, False), vocab=None, merges=None,
         )  # fmt: skip
-        if self._part("normalizer"):
+        if self._part("normalizer") != ({"type": "NFC"} if self.kind == "modernbert" else {}):
             self.refuse("normalizer", self._part("normalizer"))
         before = self._part("pre_tokenizer")
         self._check(
@@ -133,6 +135,9 @@ class TokenizerJson:
     def _tokens(self):
         """Returns the vocabulary in the order of ids."""
         ids = self.model.get("vocab")
+        if self.kind == "modernbert" and isinstance(ids, dict):  # its special tokens are added ones
+            added = [entry for entry in self.document.get("added_tokens") or [] if isinstance(entry, dict)]
+            ids = ids | {entry["content"]: entry["id"] for entry in added if {"content", "id"} <= entry.keys()}
         if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
             self.refuse("model.vocab", ids)
         if sorted(ids.values()) != list(range(len(ids))):

@@ -8,6 +8,7 @@ GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend"
 CLASSES = {
     "bert": ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
     "electra": ("BertTokenizer", "ElectraTokenizer"),
+    "modernbert": ("ModernBertTokenizer",),  # a name for the generic ones, which it has
     "roberta": ("RobertaTokenizer",),
     "t5": ("T5Tokenizer",),
     "mt5": ("T5Tokenizer", "MT5Tokenizer"),
@@ -22,7 +23,7 @@ ROBERTA = {
 }  # fmt: skip
 SENTENCES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 SPECIALS = {
-    "bert": BERT, "electra": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA,
+    "bert": BERT, "electra": BERT, "modernbert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA,
     "t5": SENTENCES, "mt5": SENTENCES, "marian": SENTENCES, "blenderbot": SENTENCES,
 }  # fmt: skip
 # Tokens that never occur in text: sentinels and fairseq's unused ids.

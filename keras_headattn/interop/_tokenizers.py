@@ -32,8 +32,8 @@ def read_tokenizer(path, arguments):
         return _of_preset(path, Config(config["config"], config.path), arguments)
     kind = config.get("model_type", "bert")
     readers = dict(
-        marian=_marian, blenderbot=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs, t5=_t5,
-        mt5=_t5,
+        marian=_marian, blenderbot=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs,
+        modernbert=_byte_pairs, t5=_t5, mt5=_t5,
     ) | {"xlm-roberta": _fairseq, "camembert": _fairseq}  # fmt: skip
     if kind not in readers:
         raise ValueError(f"Tokenizers can be read for {', '.join(readers)}. Received: {kind} in {path}")
@@ -81,11 +81,13 @@ def _word_pieces(path, config, arguments):
 
 
 def _byte_pairs(path, config, arguments):
-    from keras_headattn.text import BytePairTokenizer
+    from keras_headattn.text import BytePairTokenizer, ModernBertTokenizer
     from keras_headattn.text._byte_pair_tokenizer import read_vocabulary
 
-    settings = Settings(path, "roberta", ("add_prefix_space",))
-    whole = _json(path, "roberta")
+    kind = config.get("model_type")
+    cls = ModernBertTokenizer if kind == "modernbert" else BytePairTokenizer
+    settings = Settings(path, kind, ("add_prefix_space",))
+    whole = _json(path, kind)
     if whole:
         vocabulary, merges, add_prefix_space = whole.byte_pairs()
     else:
@@ -95,7 +97,7 @@ def _byte_pairs(path, config, arguments):
         add_prefix_space=settings.flag("add_prefix_space", add_prefix_space),
         added_tokens=settings.added(vocabulary, whole),
     )
-    return _check_size(BytePairTokenizer(vocabulary, merges, **{**defaults, **arguments}), config)
+    return _check_size(cls(vocabulary, merges, **{**defaults, **arguments}), config)
 
 
 def _t5(path, config, arguments):

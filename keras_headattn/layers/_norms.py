@@ -7,9 +7,9 @@ from keras_headattn.ops._dense import normalize, rms_normalize
 
 def norm_weights(norm):
     """Returns weights with which `ops.normalize` does the same as a built layer; `None` if there are none."""
-    if type(norm) is not LayerNormalization or norm.gamma is None or norm.beta is None or len(norm.gamma.shape) > 1:
+    if type(norm) is not LayerNormalization or norm.gamma is None or len(norm.gamma.shape) > 1:
         return None
-    return {"scale": norm.gamma + 0.0, "offset": norm.beta + 0.0}
+    return {"scale": norm.gamma + 0.0, "offset": norm.gamma * 0.0 if norm.beta is None else norm.beta + 0.0}
 
 
 def apply_norm(norm, x):

@@ -71,6 +71,8 @@ class _Block(SavedNames):
         self.normalize_first = check_boolean("normalize_first", normalize_first)
         # Replaces the self-attention's own. A model sets the same positions in its blocks before it builds them.
         self.relative_positions = None
+        # True in a model whose pre-norm block gets an input that is normalised already.
+        self.takes_normalized = False
         self.depth = None if depth is None else check_index("depth", depth)
         self.seed = check_seed("seed", seed)
 
@@ -81,7 +83,8 @@ class _Block(SavedNames):
         self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
-            self.norms[name] = self._make("norm", f"{name}_norm")
+            is_there = self.takes_normalized and number == 0
+            self.norms[name] = layers.Identity() if is_there else self._make("norm", f"{name}_norm")
             self.norms[name].supports_masking = True  # Keras's RMSNormalization does not say so
             self.norms[name].build(x_shape)
             self.dropouts[name] = layers.Dropout(

@@ -1,9 +1,10 @@
 """Models made of this library's layers. Wrong arguments raise a ValueError that names them."""
 
-from keras_headattn.models._bert.bert import BERT_SIZES, Bert
+from keras_headattn.models._bert.bert import Bert
 from keras_headattn.models._bert.electra_pretraining import ElectraPretraining
 from keras_headattn.models._bert.encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
+from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter

@@ -3,6 +3,7 @@
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._language_pair import LanguagePair
+from keras_headattn.text._modernbert_tokenizer import ModernBertTokenizer
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
 from keras_headattn.text._sentencepiece_pair_tokenizer import SentencePiecePairTokenizer
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
@@ -14,6 +15,7 @@ from keras_headattn.text._wordpiece_training import learn_wordpieces
 __all__ = [
     "BytePairTokenizer",
     "LanguagePair",
+    "ModernBertTokenizer",
     "MosesPreprocessor",
     "SentencePiecePairTokenizer",
     "SentencePieceTokenizer",

@@ -59,6 +59,7 @@ class BytePairTokenizer(PairTokenizer):
 
     num_between = 2
     has_segments = False
+    specials = SPECIALS
 
     def __init__(
         self,
@@ -72,13 +73,14 @@ class BytePairTokenizer(PairTokenizer):
         super().__init__(read_vocabulary(vocabulary), max_length, added_tokens, **kwargs)
         self.merges, place = _read_merges(merges)
         self.add_prefix_space = add_prefix_space
-        self._find_special(SPECIALS)
+        self._find_special(self.specials)
         ids = {token: index for index, token in enumerate(self._base)}
         self._byte_ids = tf.constant([ids.get(sign, self.unk_id) for sign in byte_signs()], tf.int32)
         pairs, self._merged = _merge_ids(self.merges, ids, place)
         ranks = tf.range(len(pairs), dtype=tf.int32)
         self._ranks = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(pairs, ranks), NO_RANK)
-        self._texts = tf.constant(_texts_of(self.vocabulary, {token["content"] for token in self.added_tokens}))
+        added = {token["content"] for token in self.added_tokens}
+        self._texts = tf.constant(_texts_of(self.vocabulary, added, {*self.specials.values()}))
 
     def _tokenize(self, strings):
         words = split_gpt2(clean_utf8(strings), self.add_prefix_space)
@@ -164,10 +166,9 @@ def byte_signs():
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]
 
 
-def _texts_of(vocabulary, added):
+def _texts_of(vocabulary, added, specials):
     """Returns the bytes of each token, none for special ones."""
     bytes_of = {sign: bytes([byte]) for byte, sign in enumerate(byte_signs())}
-    specials = set(SPECIALS.values())
     return [
         b""
         if token in specials

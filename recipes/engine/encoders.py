@@ -118,11 +118,11 @@ def attention_of(config):
 
 
 def kind_of(path):
-    """Returns the kind of a checkpoint's head: "bert", "roberta" or "electra"."""
+    """Returns the kind of a checkpoint's head: "bert", "roberta", "electra" or "modernbert"."""
     found = model_type(path)
     if "camembert" in found:  # RoBERTa under another name
         return "roberta"
-    return next((kind for kind in ("roberta", "electra") if kind in found), "bert")
+    return next((kind for kind in ("roberta", "electra", "modernbert") if kind in found), "bert")
 
 
 def model_type(path):

@@ -20,9 +20,10 @@ def make_classifier(config, tokenizer, num_outputs):
         kind = kind_of(config.checkpoint)
         encoder, kind = read_encoder(config.checkpoint, kind, pooler, config.checkpoint_weights, **own)
     else:
-        kind = "bert"
+        kind = "modernbert" if "modernbert" in config.size else "bert"
+        own |= dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id)
         with passing_on("model_arguments"):
-            encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=pooler, **own)
+            encoder = Bert.from_size(config.size, pooler=pooler and kind == "bert", **own)
     with passing_on("model_arguments"):
         return EncoderClassifier(encoder, num_outputs, kind, **of_head, seed=config.seed)
 

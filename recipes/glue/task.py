@@ -49,7 +49,7 @@ class Glue(TextTask):
 
     def try_model(self):
         if self.config.size:
-            make_classifier(self.config, types.SimpleNamespace(vocabulary_size=8), 2)
+            make_classifier(self.config, types.SimpleNamespace(vocabulary_size=8, pad_id=0), 2)
 
     def read(self):
         return read_corpora(self.config)

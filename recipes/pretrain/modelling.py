@@ -3,13 +3,14 @@
 import functools
 
 from keras_headattn import layers
-from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
+from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
 from keras_headattn.training import Model
 from recipes.engine.config import passing_on
 from recipes.engine.encoders import MaskedLMTrainer, attention_of
 
 OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement", "loss_chunk_size"}
 OF_ELECTRA = {"generator_share", "discriminator_weight"}
+OF_VOCABULARY = {"vocabulary_size", "pad_id", "num_segments", "pooler"}
 
 
 def generator_attention_of(name, arguments):
@@ -27,7 +28,9 @@ def make_pretraining(config, tokenizer):
     Of the tokenizer its special ids and its size count.
     """
     own = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id), seed=config.seed)
-    given = config.shape | config.model_arguments
+    named = BERT_SIZES.get(config.size, {})
+    given = {name: value for name, value in named.items() if name not in OF_VOCABULARY}
+    given |= config.shape | config.model_arguments
     given |= dict(vocabulary_size=tokenizer.vocabulary_size, attention=attention_of(config), pooler=False)
     with passing_on("model_arguments"):
         if config.objective == "masked_lm":
@@ -37,7 +40,7 @@ def make_pretraining(config, tokenizer):
             encoder = Bert(**given, seed=config.seed, name="encoder")
             model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **own)
         else:
-            size = "electra_base" if config.size == "base" else "electra_small"
+            size = "electra_base" if config.size.endswith("base") else "electra_small"
             generator = generator_attention_of(config.generator_attention, config.generator_attention_arguments)
             model = ElectraPretraining.from_size(size, **given, **own, generator_attention=generator)
     model.build()

@@ -6,11 +6,15 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import NamedSizes, Settings, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
-# Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
+# Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests. `modernbert_base` has
+# ModernBERT's blocks (Warner et al. 2024), with the segments and word pieces of the others.
 SIZES = {
     "tiny": dict(num_layers=2, hidden_dim=64, intermediate_dim=256, num_heads=4, embedding_dim=32),
     "small": dict(num_layers=12, hidden_dim=256, intermediate_dim=1024, num_heads=4, embedding_dim=128),
     "base": dict(num_layers=12, hidden_dim=768, intermediate_dim=3072, num_heads=12, embedding_dim=768),
+    "modernbert_base": dict(
+        num_layers=22, hidden_dim=768, intermediate_dim=1152, num_heads=12, embedding_dim=768, max_length=0
+    ),
 }
 OBJECTIVES = ("electra", "masked_lm")
 
@@ -116,8 +120,8 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        positions = self.model_argument("max_length")
-        if self.max_length > positions:
+        positions = self.shape.get("max_length", self.model_argument("max_length"))
+        if 0 < positions < self.max_length:
             raise ValueError(
                 "--max-length must be at most the positions that have embeddings, max_length of --model-arguments. "
                 f"Received: {self.max_length} for {positions}"

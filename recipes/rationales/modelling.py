@@ -14,11 +14,12 @@ def make_encoder(config, tokenizer):
     if config.checkpoint:
         encoder, _ = read_encoder(config.checkpoint, "bert", **own)
     else:
-        encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=False, **own)
+        own |= dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id)
+        encoder = Bert.from_size(config.size, pooler=False, **own)
     if not encoder.built:
         encoder.build()
     keras.utils.set_random_seed(config.seed)
-    if config.window > encoder.max_length:
+    if 0 < encoder.max_length < config.window:
         raise ValueError(f"--window must be at most {encoder.max_length}. Received: window={config.window}")
     return encoder
 

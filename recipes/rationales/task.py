@@ -37,7 +37,7 @@ class Rationales(Task):
 
     def try_model(self):
         if self.config.size:
-            self._make_classifier(Bert.from_size(self.config.size, vocabulary_size=8, pooler=False), 2)
+            self._make_classifier(Bert.from_size(self.config.size, vocabulary_size=8, pad_id=0, pooler=False), 2)
 
     def _make_classifier(self, encoder, num_classes):
         return make_classifier(encoder, num_classes, self.config.model_arguments, self.config.seed)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from keras_headattn.interop import tokenizer_of
 from keras_headattn.text import (
     BytePairTokenizer,
+    ModernBertTokenizer,
     SentencePiecePairTokenizer,
     SentencePieceTokenizer,
     WordPieceTokenizer,
@@ -53,6 +55,25 @@ def byte_pairs(add_prefix_space):
     tokenizer.train_from_iterator(TEXT, 1000, special_tokens=ROBERTA, show_progress=False)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, add_prefix_space)
     return tokenizer._tokenizer
+
+
+def modern_byte_pairs(pair_segment=1):
+    """A tokenizer as ModernBERT has it: runs of spaces and special tokens are added after the vocabulary."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.normalizer, tokenizer.decoder = normalizers.NFC(), decoders.ByteLevel()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(["<|padding|>", *TEXT], trainer)
+    tokenizer.add_tokens([tokenizers.AddedToken(" " * count) for count in (4, 3, 2)] + ["|||EMAIL_ADDRESS|||"])
+    tokenizer.add_special_tokens([tokenizers.AddedToken(token, lstrip=token == "[MASK]") for token in sorted(BERT)])
+    tokenizer.add_tokens(["[unused0]"])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair=f"[CLS] $A [SEP] $B:{pair_segment} [SEP]:{pair_segment}",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +174,34 @@ def test_byte_pairs(add_prefix_space, tmp_path):
     ids = check(ours, peer)
     texts = [text.decode() for text in ours.detokenize(ids).numpy()]
     assert [text.removeprefix(" ") for text in texts] == [line.removeprefix(" ") for line in LINES]
+
+
+@pytest.mark.parametrize("pair_segment", [0, 1])
+def test_modern_byte_pairs(pair_segment, tmp_path):
+    peer = modern_byte_pairs(pair_segment)
+    ours = tokenizer_of(
+        write(tmp_path, "modernbert", peer, tokenizer_class="PreTrainedTokenizerFast", pad_token="[PAD]")
+    )
+    assert type(ours) is ModernBertTokenizer and ours.vocabulary_size == peer.get_vocab_size()
+    names = ("pad", "unk", "bos", "eos", "mask")
+    found = [ours.id_to_token(getattr(ours, f"{name}_id")) for name in names]
+    assert found == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    spaced = [
+        "a    b  c",
+        "x     ",
+        "   |||EMAIL_ADDRESS||| [unused0]  ",
+        "e\u0301 A\u030a  \u0301",
+        "[MASK",
+        "[unused1]",
+    ]
+    ids = check(ours, peer, [*LINES, *spaced])
+    texts = [text.decode() for text in ours.detokenize(ids).numpy()]
+    assert texts == [unicodedata.normalize("NFC", line) for line in [*LINES, *spaced]]
+    pairs = peer.encode_batch(list(zip(WORDS[:9], WORDS[1:10], strict=True)))
+    rows = ours.encode(WORDS[:9], WORDS[1:10])
+    assert [row.tolist() for row in rows] == [entry.ids for entry in pairs]
+    again = ModernBertTokenizer.from_config(ours.get_config())
+    np.testing.assert_array_equal(again(spaced), ours(spaced))
 
 
 @pytest.mark.parametrize("kind", ["t5", "mt5", "xlm-roberta", "camembert", "t5 as it is"])

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_headattn.layers import EvolvingAttention
 from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.positions import RotaryPositions
 from tests.layers.harness import randomize
 
 VOCABULARY, WIDTH, HEADS, LENGTH = 13, 12, 3, 10
@@ -16,6 +17,11 @@ OF = {
     "bert": {},
     "roberta": {"num_segments": 0, "pad_id": 1, "skip_padding": True, "norm_epsilon": 1e-5, "pooler": False},
     "electra": {"embedding_dim": 8, "pooler": False},
+    "modernbert": {
+        **{"num_segments": 0, "pad_id": 1, "max_length": 0, "norm_epsilon": 1e-5, "pooler": False},
+        **{"normalize_first": True, "gated": True, "use_bias": False, "sliding_window": 2, "num_layers": 4},
+        **{"relative_positions": RotaryPositions(160_000), "local_positions": RotaryPositions(10_000)},
+    },
 }
 
 
@@ -112,6 +118,7 @@ HEADS_OF = {
     "own_pooler": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, head_dim=7),
     "roberta": lambda encoder: EncoderClassifier(encoder("roberta"), 3, "roberta"),
     "electra": lambda encoder: EncoderClassifier(encoder("electra"), 1, "electra", head_dim=7),
+    "modernbert": lambda encoder: EncoderClassifier(encoder("modernbert"), 3, "modernbert", pooling="mean"),
     "linear": lambda encoder: EncoderClassifier(encoder("electra"), 3, "linear"),
     "mean": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, pooling="mean"),
     "masked": lambda encoder: MaskedLM(encoder("electra")),

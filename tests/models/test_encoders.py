@@ -273,10 +273,12 @@ def test_file_of_an_encoder(tmp_path):
         ("bert_large", True, 335_141_888, 53_360),
         ("roberta_large", False, 354_307_072, 53_360),
         ("electra_small", False, 13_483_008, 11 * (9 * 16 + 4)),
+        ("modernbert_base", False, 149_014_272, 21 * (9 * 144 + 12)),
+        ("modernbert_large", False, 394_781_696, 27 * (9 * 256 + 16)),
     ],
 )
 def test_parameters(size, pooler, plain, convolutions):
-    """Wang et al. 2021, table 3. In a graph, whose variables are not made."""
+    """Wang et al. 2021, table 3; ModernBERT's of Hugging Face. In a graph, whose variables are not made."""
     with tf.Graph().as_default():
         model = Bert.from_size(size, attention="evolving")
         model.build()
@@ -292,6 +294,9 @@ def test_parameters(size, pooler, plain, convolutions):
         ({"num_heads": 5}, "`num_heads` must divide .* Received: num_heads=5 for a width of 12"),
         ({"attention": "heads"}, "`attention`: Attention must be .* Received: 'heads'"),
         ({"attention_dropout": 1}, r"`attention_dropout` must be a number in \[0, 1\). Received: attention_dropout=1"),
+        ({"pad_id": 13}, "`pad_id` must be less than `vocabulary_size`. Received: 13 of 13"),
+        ({"global_every": 0}, "`global_every` must be a positive integer. Received: global_every=0"),
+        ({"relative_positions": 3}, "`relative_positions` must be a layer.* Received: 3"),
         ({"dropout": -0.1}, r"`dropout` must be a number in \[0, 1\). Received: dropout=-0.1"),
     ],
 )

@@ -5,7 +5,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus, serialize_layer
 from keras_headattn._model import Model
 from keras_headattn._types import Activation, AttentionLike, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
@@ -13,43 +13,25 @@ from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
+from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._blocks import Stack
-from keras_headattn.models._sizes import arguments_of_size, sized
-from keras_headattn.positions import LearnedPositions
+from keras_headattn.models._sizes import arguments_of_size
+from keras_headattn.ops._masks import causal_mask
+from keras_headattn.positions import LearnedPositions, Positions
 
 # Layers that another model may share.
 EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding", "embedding_norm")
-_OF_BERT = {"vocabulary_size": 30522}
-_OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
-_OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
-
-BERT_SIZES: dict[str, dict[str, Any]] = {
-    # Devlin et al. 2019; the small ones Turc et al. 2019, "Well-read students learn better"
-    "bert_tiny": sized(2, 128, 512, 2, **_OF_BERT),
-    "bert_mini": sized(4, 256, 1024, 4, **_OF_BERT),
-    "bert_small": sized(4, 512, 2048, 8, **_OF_BERT),
-    "bert_medium": sized(8, 512, 2048, 8, **_OF_BERT),
-    "bert_base": sized(12, 768, 3072, 12, **_OF_BERT),
-    "bert_large": sized(24, 1024, 4096, 16, **_OF_BERT),
-    # Liu et al. 2019
-    "roberta_base": sized(12, 768, 3072, 12, **_OF_ROBERTA),
-    "roberta_large": sized(24, 1024, 4096, 16, **_OF_ROBERTA),
-    # Clark et al. 2020
-    "electra_small": sized(12, 256, 1024, 4, embedding_dim=128, **_OF_ELECTRA),
-    "electra_base": sized(12, 768, 3072, 12, **_OF_ELECTRA),
-    "electra_large": sized(24, 1024, 4096, 16, **_OF_ELECTRA),
-}
 
 
 @register_keras_serializable(package="keras_headattn")
 class Bert(Model):
-    """Encoder of BERT, RoBERTa and ELECTRA with any attention layer of this library.
+    """Encoder of BERT, RoBERTa, ELECTRA and ModernBERT with any attention layer of this library.
 
-    Its blocks are post-norm, as in `TransformerEncoder`. Score maps, as in `EvolvingAttention`, are passed from block
-    to block. Padding changes no other position's output.
+    Score maps, as in `EvolvingAttention`, are passed from block to block. Padding changes no other position's output.
 
     Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers"; Liu et al. 2019, "RoBERTa";
-    Clark et al. 2020, "ELECTRA"; Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
+    Clark et al. 2020, "ELECTRA"; Warner et al. 2024, "Smarter, better, faster, longer" (ModernBERT), section 2.1;
+    Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
 
     Args:
         vocabulary_size: number of token ids.
@@ -59,7 +41,8 @@ class Bert(Model):
         attention: a layer, which every block copies, with its own dropout and initializer; or a class, a name or a
             function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given `num_heads`,
             `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
-        max_length: number of positions. Later ones get the last vector if the length is not known statically.
+        max_length: number of learned positions; 0 for none. Later ones get the last vector if the length is not known
+            statically.
         num_segments: number of segments with embeddings; 0 for none.
         embedding_dim: width of the embeddings. If it is not `hidden_dim`, a dense layer projects them, as in ELECTRA.
             Default `None`: that of `embeddings`, or `hidden_dim`.
@@ -77,10 +60,22 @@ class Bert(Model):
             but a third more time.
         embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not saved in the
             configuration.
+        normalize_first: True for pre-norm blocks and a norm after the last one. The first block then has no norm before
+            its attention, as the embeddings have theirs.
+        relative_positions: one of `keras_headattn.positions` to copy, shared by all blocks. Default `None`: none, or
+            those of `attention`.
+        local_positions: the same for blocks with a sliding window. Default `None`: `relative_positions`.
+        sliding_window: a query attends only to keys less than this many positions away, but for that of every
+            `global_every`-th block, from the first. Default `None`: no window, or that of `attention`.
+        global_every: distance of the blocks without a sliding window.
+        gated: True for a gate in the feed-forward layers, as in `layers.FeedForward`.
+        use_bias: False for dense layers and norms without biases. A head's output layer keeps its own.
 
     Call arguments:
-        inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and `"segment_ids"`, both `(B, n)`.
-            Segments default to 0.
+        inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and, if there are any, `"segment_ids"`
+            and `"sequence_ids"`, all `(B, n)`. Segments default to 0. With several texts packed in a row,
+            `"sequence_ids"` tell them apart: a token attends only to tokens with the same id, and learned positions
+            count from 0 in each text.
         return_intermediates: returns `(outputs, out)`: a dictionary of attentions, such as `"block_0/attention"`, to
             their tensors by name, such as `"weights"` `(B, h, n, n)`, see `layers.capture_intermediates`.
 
@@ -117,6 +112,13 @@ class Bert(Model):
         recompute: bool = False,
         seed: int | None = None,
         embeddings: "Bert | None" = None,
+        normalize_first: bool = False,
+        relative_positions: Positions | None = None,
+        local_positions: Positions | None = None,
+        sliding_window: int | None = None,
+        global_every: int = 3,
+        gated: bool = False,
+        use_bias: bool = True,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -128,10 +130,12 @@ class Bert(Model):
         self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
         self.num_layers = check_positive("num_layers", num_layers)
         self.num_heads = check_positive("num_heads", num_heads)
-        self.max_length = check_positive("max_length", max_length)
+        self.max_length = check_index("max_length", max_length)
         self.num_segments = check_index("num_segments", num_segments)
         self.embedding_dim: int = check_positive("embedding_dim", embedding_dim)
         self.pad_id = check_index("pad_id", pad_id)
+        if pad_id >= vocabulary_size:
+            raise ValueError(f"`pad_id` must be less than `vocabulary_size`. Received: {pad_id} of {vocabulary_size}")
         self.skip_padding = check_boolean("skip_padding", skip_padding)
         self.activation = activation
         self.norm_epsilon = norm_epsilon
@@ -140,7 +144,13 @@ class Bert(Model):
         self.initializer_range = check_number("initializer_range", initializer_range, above=0)
         self.recompute = check_boolean("recompute", recompute)
         self.seed = check_seed("seed", seed)
+        self.normalize_first = check_boolean("normalize_first", normalize_first)
+        self.sliding_window = None if sliding_window is None else check_positive("sliding_window", sliding_window)
+        self.global_every = check_positive("global_every", global_every)
+        self.gated = check_boolean("gated", gated)
+        self.use_bias = check_boolean("use_bias", use_bias)
         given = dict(dropout=attention_dropout, kernel_initializer=self.initializer())
+        given |= {} if use_bias else {"use_bias": False}
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
         if embeddings is None:
             self._make_embeddings()
@@ -150,8 +160,11 @@ class Bert(Model):
         self.embedding_projection = None
         if embedding_dim != hidden_dim:
             self.embedding_projection = self._dense("embedding_projection", init="glorot_uniform")
+        self.relative_positions = self._copy_positions("relative_positions", relative_positions)
+        self.local_positions = self._copy_positions("local_positions", local_positions) or self.relative_positions
         self.blocks = [self._make_block(number) for number in range(num_layers)]
         self.stack = Stack(self.blocks)
+        self.final_norm = self._norm("final_norm") if normalize_first else None
         self.pooler = self._dense("pooler", "tanh") if check_boolean("pooler", pooler) else None
 
     @classmethod
@@ -180,9 +193,11 @@ class Bert(Model):
         if self.num_segments:
             common["embeddings_initializer"] = self.initializer()
             self.segment_embedding = layers.Embedding(self.num_segments, width, name="segment_embedding", **common)
-        self.position_embedding = LearnedPositions(
-            self.max_length, self.initializer(), dtype=self.dtype_policy, name="position_embedding"
-        )
+        self.position_embedding = None
+        if self.max_length:
+            self.position_embedding = LearnedPositions(
+                self.max_length, self.initializer(), dtype=self.dtype_policy, name="position_embedding"
+            )
         self.embedding_norm = self._norm("embedding_norm")
 
     def _take_embeddings(self, other):
@@ -195,25 +210,43 @@ class Bert(Model):
         for name in EMBEDDINGS:
             setattr(self, name, getattr(other, name))
 
+    def _copy_positions(self, name, positions):
+        return Template(name, positions).make(dtype=self.dtype_policy, name=name)
+
     def _norm(self, name=None):
-        return layers.LayerNormalization(epsilon=self.norm_epsilon, dtype=self.dtype_policy, name=name)
+        return layers.LayerNormalization(
+            epsilon=self.norm_epsilon, center=self.use_bias, dtype=self.dtype_policy, name=name
+        )
 
     def _dense(self, name, activation=None, init=None):
         init = self.initializer() if init is None else init
-        return layers.Dense(self.hidden_dim, activation, kernel_initializer=init, dtype=self.dtype_policy, name=name)
+        options = dict(use_bias=self.use_bias, kernel_initializer=init, dtype=self.dtype_policy, name=name)
+        return layers.Dense(self.hidden_dim, activation, **options)
 
     def _make_block(self, number):
-        return EncoderBlock(
-            self.template,
-            feed_forward=FeedForward(self.intermediate_dim, self.activation, kernel_initializer=self.initializer()),
+        is_local = self.sliding_window is not None and number % self.global_every > 0
+        feed_forward = FeedForward(
+            self.intermediate_dim,
+            self.activation,
+            gated=self.gated,
+            use_bias=self.use_bias,
+            kernel_initializer=self.initializer(),
+        )
+        block = EncoderBlock(
+            self.template.make(sliding_window=self.sliding_window) if is_local else self.template,
+            feed_forward=feed_forward,
             dropout=self.dropout,
             recompute=self.recompute,
+            normalize_first=self.normalize_first,
             norm=self._norm(),
             depth=number,
             seed=seed_plus(self.seed, 10 * (number + 1)),
             dtype=self.dtype_policy,
             name=f"block_{number}",
         )
+        block.relative_positions = self.local_positions if is_local else self.relative_positions
+        block.takes_normalized = self.normalize_first and number == 0 and self.embedding_projection is None
+        return block
 
     def build(self, input_shape: Any = None) -> None:
         embedded, shape = ((None, None, width) for width in (self.embedding_dim, self.hidden_dim))
@@ -224,6 +257,8 @@ class Bert(Model):
         if self.embedding_projection is not None:
             self.embedding_projection.build(embedded)
         self.stack.build(shape)
+        if self.final_norm is not None:
+            self.final_norm.build(shape)
         if self.pooler is not None:
             self.pooler.build((None, self.hidden_dim))
         self.built = True
@@ -233,58 +268,78 @@ class Bert(Model):
     ) -> Any:
         if return_intermediates:
             return with_intermediates({block.name: block for block in self.blocks}, self.call, inputs, training)
-        ids, segments = self._ids_and_segments(inputs)
-        x = self.embed(ids, segments, training)
-        x = self.stack(x, ops.not_equal(ids, self.pad_id), training=training)
+        ids, segments, sequences = self._read(inputs)
+        x = self.embed(ids, segments, training, sequences)
+        x = self.stack(x, ops.not_equal(ids, self.pad_id), segment_ids=sequences, training=training)
+        x = x if self.final_norm is None else apply_norm(self.final_norm, x)
         return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
 
     def compute_mask(self, inputs: Tensor | Mapping[str, Tensor], previous_mask: Tensor | None = None) -> Tensor:
-        mask = ops.not_equal(self._ids_and_segments(inputs)[0], self.pad_id)
+        mask = ops.not_equal(self._read(inputs)[0], self.pad_id)
         return {"sequence_output": mask} | ({} if self.pooler is None else {"pooled_output": None})
 
-    def _ids_and_segments(self, inputs):
+    def _read(self, inputs):
+        """Returns token ids, segments and sequences."""
         if not isinstance(inputs, dict):
-            return inputs, None
-        allowed = {"token_ids", "segment_ids"} if self.num_segments else {"token_ids"}
-        if "token_ids" not in inputs or not set(inputs) <= allowed:
+            return inputs, None, None
+        names = ("token_ids", "segment_ids", "sequence_ids") if self.num_segments else ("token_ids", "sequence_ids")
+        if "token_ids" not in inputs or not set(inputs) <= set(names):
             raise ValueError(
-                '`inputs` must be token ids, or a dictionary of "token_ids" and, for a model with segments, '
-                f'"segment_ids". Received: inputs={sorted(inputs)}, num_segments={self.num_segments}'
+                '`inputs` must be token ids, or a dictionary of "token_ids", "sequence_ids" of packed texts and, for a '
+                f'model with segments, "segment_ids". Received: inputs={sorted(inputs)}, '
+                f"num_segments={self.num_segments}"
             )
-        return inputs["token_ids"], inputs.get("segment_ids")
+        return inputs["token_ids"], inputs.get("segment_ids"), inputs.get("sequence_ids")
 
-    def embed(self, token_ids: Tensor, segment_ids: Tensor | None = None, training: bool | None = None) -> Tensor:
+    def embed(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor | None = None,
+        training: bool | None = None,
+        sequence_ids: Tensor | None = None,
+    ) -> Tensor:
         """Returns embeddings as the first block receives them, `(B, n, D)`.
 
         Args:
             token_ids: integers `(B, n)`.
             segment_ids: integers `(B, n)`; default `None`: all 0.
             training: True to apply dropout.
+            sequence_ids: integers `(B, n)` of packed texts; default `None`: one text a row.
         """
         x = self.token_embedding(token_ids)
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
-        x = self.position_embedding(x, self._positions(token_ids))
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, self._positions(token_ids, sequence_ids))
         x = self.embedding_dropout(apply_norm(self.embedding_norm, x), training=training)
         return x if self.embedding_projection is None else self.embedding_projection(x)
 
-    def _positions(self, ids):
-        """Returns positions `(B, n)`, or `None` where all tokens count."""
-        if not self.skip_padding:
+    def _positions(self, ids, sequence_ids):
+        """Returns positions `(B, n)`, or `None` where all tokens of a row count."""
+        if sequence_ids is None and not self.skip_padding:
             return None
+        counts = ops.not_equal(ids, self.pad_id) if self.skip_padding else ops.ones_like(ids, "bool")
+        if sequence_ids is not None:
+            is_before = ops.logical_and(
+                ops.equal(sequence_ids[:, :, None], sequence_ids[:, None]), causal_mask(*ops.shape(ids)[1:] * 2)
+            )
+            counts = ops.cast(ops.logical_and(is_before, counts[:, None]), "int32")
+            return ops.maximum(ops.sum(counts, axis=-1) - 1, 0)
         length = ids.shape[1]
         if length is not None and length > self.max_length:
             raise ValueError(
                 f"There are positions for {self.max_length} tokens; make the model with a larger `max_length`. "
                 f"Received: a sequence of {length}"
             )
-        real = ops.cast(ops.not_equal(ids, self.pad_id), "int32")
-        return ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
+        return ops.maximum(ops.cumsum(ops.cast(counts, "int32"), axis=1) - 1, 0)
 
     def get_config(self) -> dict[str, Any]:
+        is_shared = self.local_positions is self.relative_positions
         return {
             **super().get_config(),
-            **arguments_of(self, Bert, "attention", "pooler", "embeddings"),
+            **arguments_of(self, Bert, "attention", "pooler", "embeddings", "relative_positions", "local_positions"),
             "attention": self.template.serialize(),
+            "relative_positions": serialize_layer(self.relative_positions),
+            "local_positions": None if is_shared else serialize_layer(self.local_positions),
             "pooler": self.pooler is not None,
         }

@@ -9,10 +9,11 @@ from keras_headattn._identifiers import deserialize_layers, seed_plus
 from keras_headattn._private import with_added_losses
 from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_number
-from keras_headattn.models._bert.bert import BERT_SIZES, EMBEDDINGS, Bert
+from keras_headattn.models._bert.bert import EMBEDDINGS, Bert
 from keras_headattn.models._bert.encoder_heads import MaskedLM, ReplacedTokenDetector
 from keras_headattn.models._bert.masking import replace_at
 from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, text_of
+from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._sizes import arguments_of_size
 
 # Width of the generator as a share of the discriminator's (Clark et al. 2020, table 6).

@@ -16,7 +16,7 @@ from keras_headattn.models._bert.bert import Bert
 from keras_headattn.ops._dense import sizes
 
 # Activation of the dense layer before the output, by kind of head; `None` for no such layer.
-KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "linear": None}
+KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "modernbert": "gelu", "linear": None}
 POOLINGS = ("first", "mean")
 
 
@@ -36,10 +36,15 @@ class _Head(Model):
         return layers.Dense(
             width,
             get_activation(activation),
+            use_bias=self.encoder.use_bias or name != "hidden",
             kernel_initializer=self.encoder.initializer() if init is None else init,
             dtype=self.dtype_policy,
             name=name,
         )
+
+    def _norm(self, epsilon):
+        options = dict(epsilon=epsilon, center=self.encoder.use_bias, dtype=self.dtype_policy, name="norm")
+        return layers.LayerNormalization(**options)
 
     def build(self, input_shape: Any = None) -> None:
         if not self.encoder.built:
@@ -72,17 +77,18 @@ class EncoderClassifier(_Head):
     - `"bert"`: pooler, dropout, linear. An encoder without pooler gets one here.
     - `"roberta"`: dropout, dense layer with tanh, dropout, linear.
     - `"electra"`: dropout, dense layer with GELU, dropout, linear, as in Hugging Face.
+    - `"modernbert"`: dense layer with GELU, norm, dropout, linear, as in Hugging Face.
     - `"linear"`: dropout, linear, with Glorot's initializer, as in ELECTRA's own program, which uses `reduction="sum"`;
       this matters if gradients are clipped.
 
-    Source: Devlin et al. 2019, section 4.1; Liu et al. 2019; Clark et al. 2020; for `head_dim` Wang et al. 2021,
-    "Evolving attention with residual convolutions", appendix A.2.
+    Source: Devlin et al. 2019, section 4.1; Liu et al. 2019; Clark et al. 2020; Warner et al. 2024; for `head_dim` Wang
+    et al. 2021, "Evolving attention with residual convolutions", appendix A.2.
 
     Args:
         encoder: `Bert`, not copied, with its weights and dtype. It must have no pooler if the head does not use it:
             with a kind other than `"bert"`, a `head_dim`, or the mean of states.
         num_outputs: number of classes; 1 for regression.
-        kind: `"bert"`, `"roberta"`, `"electra"` or `"linear"`.
+        kind: `"bert"`, `"roberta"`, `"electra"`, `"modernbert"` or `"linear"`.
         head_dim: width of the dense layer, which replaces the pooler. Default `None`: that of the encoder. Not for
             `"linear"`.
         pooling: `"first"` (default), the state of the first token, or `"mean"`, the mean of all real tokens, for
@@ -90,7 +96,7 @@ class EncoderClassifier(_Head):
         dropout, seed: rate of the dropouts in the head; their seeds are `seed` and `seed + 1`.
 
     Call arguments:
-        inputs: as in `Bert`.
+        inputs: as in `Bert`, one text or pair a row.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
@@ -135,6 +141,7 @@ class EncoderClassifier(_Head):
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in range(2)]
         width = self.head_dim or encoder.hidden_dim
         self.hidden = None if has_pooler or KINDS[kind] is None else self._dense("hidden", width, KINDS[kind])
+        self.norm = self._norm(encoder.norm_epsilon) if kind == "modernbert" else None
         init = None if KINDS[kind] else "glorot_uniform"
         self.output_projection = self._dense("output_projection", num_outputs, init=init)
 
@@ -142,13 +149,23 @@ class EncoderClassifier(_Head):
         if self.hidden is not None:
             self.hidden.build((None, width))
             width = self.hidden.units
+        if self.norm is not None:
+            self.norm.build((None, width))
         self.output_projection.build((None, width))
 
     def _head(self, inputs, outputs, training):
         x = outputs["pooled_output"] if self.encoder.pooler is not None else self._pool(inputs, outputs)
         if self.hidden is not None:
-            x = self.hidden(x if self.kind == "bert" else self.dropouts[0](x, training=training))
+            x = self.hidden(x if self.kind in ("bert", "modernbert") else self.dropouts[0](x, training=training))
+            x = x if self.norm is None else apply_norm(self.norm, x)
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
+
+    def _texts(self, inputs):
+        if isinstance(inputs, dict) and "sequence_ids" in inputs:
+            raise ValueError(
+                f"`inputs` of a classifier must have one text a row, not packed ones. Received: inputs={sorted(inputs)}"
+            )
+        return inputs
 
     def _pool(self, inputs, outputs):
         states = outputs["sequence_output"]
@@ -199,11 +216,7 @@ class MaskedLM(_Head):
         self.activation = activation
         self.norm_epsilon = norm_epsilon
         self.hidden = self._dense("hidden", encoder.embedding_dim, activation or encoder.activation)
-        self.norm = layers.LayerNormalization(
-            epsilon=encoder.norm_epsilon if norm_epsilon is None else norm_epsilon,
-            dtype=self.dtype_policy,
-            name="norm",
-        )
+        self.norm = self._norm(encoder.norm_epsilon if norm_epsilon is None else norm_epsilon)
 
     def _build_head(self, width):
         self.hidden.build((None, width))

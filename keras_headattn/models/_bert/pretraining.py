@@ -188,7 +188,7 @@ def check_head(name, head, kind):
 
 def text_of(inputs, ids):
     """Returns inputs of an encoder with these token ids."""
-    return {**{name: inputs[name] for name in ("segment_ids",) if name in inputs}, "token_ids": ids}
+    return {**{name: inputs[name] for name in ("segment_ids", "sequence_ids") if name in inputs}, "token_ids": ids}
 
 
 def as_dictionary(inputs):

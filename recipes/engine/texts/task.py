@@ -156,7 +156,7 @@ class TextTask(Task):
             sides = {"text": samples.texts} | ({"second_text": samples.second_texts} if self.is_pair else {})
             rows = zip(*sides.values(), strict=True)
             write_examples(path, [dict(zip(sides, row, strict=True)) for row in rows])
-            packages = [] if isinstance(tokenizer, (WordTokenizer, BytePairTokenizer)) else ["tensorflow_text"]
+            packages = [] if type(tokenizer) in (WordTokenizer, BytePairTokenizer) else ["tensorflow_text"]
             found = smoke_test(path, SMOKE_TEST, sides, *packages)
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import types
 import zipfile
 
 import keras
@@ -34,6 +35,7 @@ from recipes.glue.demo import (
 from recipes.glue.glue_files import read_file, read_split, read_tfds_split
 from recipes.glue.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
 from recipes.glue.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
+from recipes.glue.modelling import make_classifier
 from recipes.glue.scores import ClassScore, NumberScore
 from recipes.glue.settings import GlueConfig
 from recipes.glue.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
@@ -239,11 +241,24 @@ def test_names_of_the_hub_are_no_checkpoints():
 
 @pytest.mark.parametrize("model_type, kind", [
     ("bert", "bert"), ("roberta", "roberta"), ("xlm-roberta", "roberta"), ("camembert", "roberta"),
-    ("electra", "electra"),
+    ("electra", "electra"), ("modernbert", "modernbert"),
 ])  # fmt: skip
 def test_the_head_of_a_checkpoint(model_type, kind, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
     assert kind_of(tmp_path) == kind
+
+
+@pytest.mark.parametrize("size, kind", [
+    ("bert_tiny", "bert"), ("roberta_base", "bert"), ("modernbert_base", "modernbert"),
+])  # fmt: skip
+def test_the_padding_of_a_size_is_the_tokenizers(size, kind):
+    """A roberta_base of random weights gets word pieces, padded with 0."""
+    small = dict(num_layers=2, hidden_dim=24, intermediate_dim=16)
+    config = override(GlueConfig(), dict(size=size, model_arguments=small))
+    model = make_classifier(config, types.SimpleNamespace(vocabulary_size=8, pad_id=0), 2)
+    assert (model.encoder.pad_id, model.kind, model.encoder.pooler is not None) == (0, kind, kind == "bert")
+    ids = np.array([[3, 4, 5, 0, 0]])
+    np.testing.assert_allclose(model(ids), model(ids[:, :3]), atol=1e-5)
 
 
 def test_f1_is_of_two_classes():

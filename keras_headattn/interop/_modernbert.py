@@ -1,0 +1,185 @@
+"""ModernBERT's configuration and tensors, as Hugging Face has them."""
+
+import re
+
+import numpy as np
+
+from keras_headattn.interop._copying import Names
+from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
+from keras_headattn.interop._sizes import check_sizes
+from keras_headattn.interop._tables import HEADS, MODERNBERT
+from keras_headattn.positions import RotaryPositions
+
+# Keys that change training or speed alone, or nothing at all.
+PASSED_OVER = """
+    classifier_pooling deterministic_flash_attn initializer_cutoff_factor layer_norm_eps max_position_embeddings
+    mlp_dropout reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
+""".split()
+BIASES = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")
+FULL, SLIDING = "full_attention", "sliding_attention"
+POOLINGS = {"cls": "first", "mean": "mean"}
+# Parts of tensors that hold several projections.
+PARTS = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.inner", "mlp.gate")}
+
+
+def modernbert_arguments(config):
+    """Returns the arguments of `Bert` for a ModernBERT."""
+    for key in PASSED_OVER:
+        config.get(key)
+    biases = {key: config.flag(key, False) for key in BIASES}
+    if len(set(biases.values())) > 1 or not config.flag("decoder_bias", True):
+        raise ValueError(
+            f"{', '.join(BIASES)} must be the same, and `decoder_bias` True. Received: {biases} in {config.path}"
+        )
+    if config.activation("classifier_activation", "gelu") != "gelu":
+        raise ValueError(
+            f"`classifier_activation` must be 'gelu'. Received: {config['classifier_activation']!r} in {config.path}"
+        )
+    size = config.integer("vocab_size", least=1)
+    num_layers = config.integer("num_hidden_layers", least=1)
+    bases = _bases(config)
+    return dict(
+        vocabulary_size=size,
+        hidden_dim=config.integer("hidden_size", least=1),
+        intermediate_dim=config.integer("intermediate_size", least=1),
+        num_layers=num_layers,
+        num_heads=config.integer("num_attention_heads", least=1),
+        max_length=0,
+        num_segments=0,
+        pad_id=config.integer("pad_token_id", 50283, most=size - 1),
+        activation=config.activation("hidden_activation", "gelu"),
+        norm_epsilon=config.number("norm_eps", 1e-5),
+        dropout=config.number("embedding_dropout", 0.0, below=1),
+        attention_dropout=config.number("attention_dropout", 0.0, below=1),
+        initializer_range=config.number("initializer_range", 0.02),
+        normalize_first=True,
+        relative_positions=RotaryPositions(bases[FULL]),
+        local_positions=RotaryPositions(bases[SLIDING]),
+        sliding_window=config.integer("local_attention", 128, least=2) // 2 + 1,  # theirs is of both sides
+        global_every=_global_every(config, num_layers),
+        gated=True,
+        use_bias=biases["norm_bias"],
+    )
+
+
+def _bases(config):
+    """Returns the base of the rotary frequencies by kind of layer."""
+    bases = {FULL: config.number("global_rope_theta", 160_000.0), SLIDING: config.number("local_rope_theta", 10_000.0)}
+    given = config.get("rope_parameters") or {}
+    for kind, values in given.items():
+        values = values or {}
+        if kind not in bases or set(values) - {"rope_type", "rope_theta"} or values.get("rope_type") != "default":
+            raise ValueError(
+                f"`rope_parameters` must be of {FULL} and {SLIDING}, each of rope_type 'default' with a rope_theta. "
+                f"Received: {given} in {config.path}"
+            )
+        bases[kind] = values.get("rope_theta", bases[kind])
+    return bases
+
+
+def _global_every(config, num_layers):
+    """Returns the distance of layers without a window."""
+    every, kinds = config.integer("global_attn_every_n_layers", 3, least=1), config.get("layer_types")
+    if kinds is None:
+        return every
+    every = next((i for i, kind in enumerate(kinds) if i and kind == FULL), num_layers)
+    if kinds != [SLIDING if i % every else FULL for i in range(num_layers)]:
+        raise ValueError(
+            f"`layer_types` must have {FULL} first and at equal distances, else {SLIDING}. "
+            f"Received: {kinds} in {config.path}"
+        )
+    return every
+
+
+def split_projections(tensors):
+    """Splits tensors of queries, keys and values, and of the inner layer and its gate, into one of each."""
+    result = {}
+    for name, tensor in tensors.items():
+        whole = re.search(r"\.(attn\.Wqkv|mlp\.Wi)\.", name)
+        parts = PARTS[whole[1]] if whole else ()
+        if not parts or len(tensor) % len(parts):
+            result[name] = tensor
+            continue
+        step = len(tensor) // len(parts)
+        for i, part in enumerate(parts):
+            result[name.replace(whole[1], part)] = tensor[i * step : (i + 1) * step]
+    return result
+
+
+def check_modernbert_sizes(arguments, tensors):
+    width = arguments["hidden_dim"]
+    shapes = {
+        "embeddings.tok_embeddings.weight": (arguments["vocabulary_size"], width),
+        "layers.0.attn.query.weight": (width, width),
+        "layers.0.mlp.inner.weight": (arguments["intermediate_dim"], width),
+    }
+    check_sizes(tensors, shapes, {"layers.{}.attn.query.weight": arguments["num_layers"]})
+
+
+def of_modernbert(model, encoder, head):
+    """Returns the configuration and tensors of a `Bert` as a ModernBERT, and of its head, a class or `None`."""
+    _check_parts(encoder)
+    if getattr(model, "head_dim", None) or getattr(model, "kind", "modernbert") != "modernbert":
+        refuse("only the head of modernbert", f"head_dim={model.head_dim}, kind={model.kind!r}")
+    attentions, weights = plain_parts(model)
+    own = ("sliding_window", "relative_positions")
+    check_plain(attentions.values(), encoder.hidden_dim, encoder.use_bias, passed_over=own)
+    tensors = join_projections(tensors_of(weights, Names(MODERNBERT.table | HEADS.get(("modernbert", head), {}))))
+    if head is not None:
+        parts = ("embeddings.", "layers.", "final_norm.")
+        tensors = {f"model.{name}" if name.startswith(parts) else name: x for name, x in tensors.items()}
+    window = encoder.sliding_window
+    config = dict(
+        model_type="modernbert",
+        vocab_size=encoder.vocabulary_size,
+        hidden_size=encoder.hidden_dim,
+        intermediate_size=encoder.intermediate_dim,
+        num_hidden_layers=encoder.num_layers,
+        num_attention_heads=encoder.blocks[0].attention.num_heads,
+        pad_token_id=encoder.pad_id,
+        hidden_activation=activation_there(encoder.activation),
+        norm_eps=encoder.norm_epsilon,
+        embedding_dropout=encoder.dropout,
+        attention_dropout=encoder.blocks[0].attention.dropout,
+        initializer_range=encoder.initializer_range,
+        local_attention=128 if window is None else 2 * window - 2,
+        global_attn_every_n_layers=1 if window is None else encoder.global_every,
+        global_rope_theta=encoder.relative_positions.max_wavelength,
+        local_rope_theta=encoder.local_positions.max_wavelength,
+        **dict.fromkeys(BIASES, encoder.use_bias),
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),  # the tokenizer's
+    )
+    if head == "EncoderClassifier":
+        config["classifier_pooling"] = next(theirs for theirs, ours in POOLINGS.items() if ours == model.pooling)
+    return config, tensors
+
+
+def _check_parts(encoder):
+    """Refuses what a ModernBERT has not."""
+    parts = dict(normalize_first=True, gated=True, max_length=0, num_segments=0, embedding_dim=encoder.hidden_dim)
+    if others := {name: getattr(encoder, name) for name, part in parts.items() if getattr(encoder, name) != part}:
+        refuse(", ".join(f"{name}={parts[name]}" for name in others), str(others))
+    if encoder.pooler is not None or encoder.sliding_window == 1:
+        refuse("no pooler, and windows of 2 at least", f"{encoder.pooler}, sliding_window={encoder.sliding_window}")
+    for positions in (encoder.relative_positions, encoder.local_positions):
+        if type(positions) is not RotaryPositions or _rotation(positions) != (1.0, False, 1.0):
+            refuse("plain rotary positions of all features", f"{positions!r}")
+    for number, block in enumerate(encoder.blocks):
+        is_local = encoder.sliding_window is not None and number % encoder.global_every > 0
+        if block.attention.sliding_window != (encoder.sliding_window if is_local else None):
+            refuse("only the windows of the model", f"sliding_window={block.attention.sliding_window} in {block.name}")
+
+
+def _rotation(positions):
+    return positions.rotated_share, positions.interleaved, positions.scaling_factor
+
+
+def join_projections(tensors):
+    """Joins what `split_projections` splits."""
+    result = dict(tensors)
+    for whole, parts in PARTS.items():
+        for name in tensors:
+            if f".{parts[0]}." in name:
+                joined = [result.pop(name.replace(parts[0], part)) for part in parts]
+                result[name.replace(parts[0], whole)] = np.concatenate(joined)
+    return result

@@ -1,0 +1,36 @@
+"""Named sizes of encoders, as arguments of `Bert`."""
+
+from typing import Any
+
+from keras_headattn.models._sizes import sized
+from keras_headattn.positions import RotaryPositions
+
+_OF_BERT = {"vocabulary_size": 30522}
+_OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
+_OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
+_OF_MODERNBERT = dict(
+    vocabulary_size=50368, max_length=0, num_segments=0, pad_id=50283, norm_epsilon=1e-5, pooler=False, dropout=0.0,
+    attention_dropout=0.0, normalize_first=True, gated=True, use_bias=False, sliding_window=65,
+    relative_positions=RotaryPositions(160_000, name="relative_positions"),
+    local_positions=RotaryPositions(10_000, name="local_positions"),
+)  # fmt: skip
+
+BERT_SIZES: dict[str, dict[str, Any]] = {
+    # Devlin et al. 2019; the small ones Turc et al. 2019, "Well-read students learn better"
+    "bert_tiny": sized(2, 128, 512, 2, **_OF_BERT),
+    "bert_mini": sized(4, 256, 1024, 4, **_OF_BERT),
+    "bert_small": sized(4, 512, 2048, 8, **_OF_BERT),
+    "bert_medium": sized(8, 512, 2048, 8, **_OF_BERT),
+    "bert_base": sized(12, 768, 3072, 12, **_OF_BERT),
+    "bert_large": sized(24, 1024, 4096, 16, **_OF_BERT),
+    # Liu et al. 2019
+    "roberta_base": sized(12, 768, 3072, 12, **_OF_ROBERTA),
+    "roberta_large": sized(24, 1024, 4096, 16, **_OF_ROBERTA),
+    # Clark et al. 2020
+    "electra_small": sized(12, 256, 1024, 4, embedding_dim=128, **_OF_ELECTRA),
+    "electra_base": sized(12, 768, 3072, 12, **_OF_ELECTRA),
+    "electra_large": sized(24, 1024, 4096, 16, **_OF_ELECTRA),
+    # Warner et al. 2024
+    "modernbert_base": sized(22, 768, 1152, 12, **_OF_MODERNBERT),
+    "modernbert_large": sized(28, 1024, 2624, 16, **_OF_MODERNBERT),
+}
