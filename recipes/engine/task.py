@@ -141,7 +141,7 @@ class Task:
         """Gives a new model what it does not begin with by itself, such as word vectors."""
 
     def adapted(self, model):
-        """Returns the part of the model that `--lora-rank` freezes and adapts: the encoder, if it has one with a head."""
+        """Returns the part of the model that `--lora-rank` adapts: the encoder, if it has one below a head."""
         return getattr(model, "encoder", model)
 
     def throughput(self, batches):

@@ -233,7 +233,7 @@ def _remark_on_size(task, trainer):
 
 def _fit(task, model, trainer, batches, validation):
     """Trains the model, from the run's last checkpoint if there is one."""
-    config, run = task.config, task.run
+    config = task.config
     start = time.monotonic()
     with _fault_of(batches):
         trainer.fit(

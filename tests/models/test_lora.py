@@ -8,7 +8,7 @@ import pytest
 
 from keras_headattn.interop import copy_attention, to_hugging_face
 from keras_headattn.layers import MultiHeadAttention, enable_lora, merge_lora
-from keras_headattn.models import T5, EncoderClassifier, Transformer
+from keras_headattn.models import T5, EncoderClassifier
 from keras_headattn.optimizers import AdamWeightDecay, Repulsive, layerwise_rates
 from tests.layers.harness import array, randomize
 from tests.models.encoders import make as make_encoder
@@ -69,7 +69,7 @@ def test_rates_of_layers():
     optimizer.build(model.trainable_weights)
     optimizer.apply([keras.ops.ones(weight.shape) for weight in model.trainable_weights])
     steps = {weight.path: np.abs(array(weight) - before[weight.path]).max() for weight in model.weights}
-    head = steps["encoder_classifier/output_projection/bias"]
+    head = steps[model.output_projection.bias.path]
     for path, step in steps.items():
         depth = next((depth for depth in (1, 2) if f"block_{2 - depth}/" in path), None)
         expected = head if "output_projection" in path else 0 if "lora" not in path else head * 0.5 ** (depth + 1)
