@@ -140,6 +140,10 @@ class Task:
     def begin(self, model):
         """Gives a new model what it does not begin with by itself, such as word vectors."""
 
+    def adapted(self, model):
+        """Returns the part of the model that `--lora-rank` adapts: the encoder, if it has one below a head."""
+        return getattr(model, "encoder", model)
+
     def throughput(self, batches):
         """Returns a function of the number of things in an epoch, and the name of their number a second in the logs."""
         raise NotImplementedError

@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from headattn_io.terminal import duration
+from keras_headattn.layers import enable_lora, merge_lora
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (
@@ -74,6 +75,8 @@ def end(task, model):
     config, run = task.config, task.run
     history = run.history()
     if model is not None:
+        if _lora_rank(config) is not None:
+            merge_lora(model)
         epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(run, model, epochs)
         run.note_finished({"epochs": len(history), "parameters": model.count_params()})
@@ -181,7 +184,7 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1,
     num_replicas = strategy.num_replicas_in_sync
     jit_compile = task.uses_xla() if jit_compile is None else jit_compile
     with strategy.scope():
-        model = model or task.run.load_pruned() or task.make_model()
+        model = model or _first_model(task)
         trainer = task.make_trainer(model)
         trainer.compile(
             optimizer=task.make_optimizer(steps, num_replicas),
@@ -199,6 +202,27 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1,
     return model, trainer
 
 
+def _first_model(task):
+    """Returns the model that training begins with; of a resumed run, before its weights are restored."""
+    model = task.run.load_pruned()
+    if model is None:
+        model = task.make_model()
+        if not task.run.has_checkpoint():
+            task.begin(model)
+    rank = _lora_rank(task.config)
+    if rank is not None:
+        part = task.adapted(model)
+        enable_lora(part, rank, task.config.lora_alpha)
+        trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
+        print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")
+    return model
+
+
+def _lora_rank(config):
+    """Returns the rank of `--lora-rank`; `None` for none, and in recipes without it."""
+    return getattr(config, "lora_rank", None)
+
+
 def _remark_on_size(task, trainer):
     """Prints, before a run begins, how to make a model smaller that is large for its training data."""
     parameters = sum(math.prod(variable.shape) for variable in trainer.trainable_variables)
@@ -209,9 +233,7 @@ def _remark_on_size(task, trainer):
 
 def _fit(task, model, trainer, batches, validation):
     """Trains the model, from the run's last checkpoint if there is one."""
-    config, run = task.config, task.run
-    if not run.has_checkpoint() and not run.pruned.exists():
-        task.begin(model)
+    config = task.config
     start = time.monotonic()
     with _fault_of(batches):
         trainer.fit(

@@ -5,7 +5,7 @@ import dataclasses
 from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
-from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
+from recipes.engine.settings import Lora, Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.task import named_files
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
@@ -71,7 +71,7 @@ class Model:
     learning_rate=2e-5,
     run="runs/glue",
 )
-class GlueConfig(Data, Model, Settings, Smoothing, Serving):
+class GlueConfig(Data, Model, Lora, Settings, Smoothing, Serving):
     """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`.
 
     The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
@@ -172,6 +172,11 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         elif self.task:
             found["predict"] = f"is only for texts of your own, not for --task {self.task}"
         return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def begins_pretrained(self):
+        """True for embedded sentences with pre-training, too."""
+        return super().begins_pretrained or self.pretraining_epochs > 0
 
     @property
     def is_pair(self):
