@@ -1,5 +1,6 @@
 """Normalisation with the weights of a Keras layer."""
 
+from keras import ops
 from keras.layers import LayerNormalization, RMSNormalization
 
 from keras_headattn.ops._dense import normalize, rms_normalize
@@ -9,7 +10,7 @@ def norm_weights(norm):
     """Returns weights with which `ops.normalize` does the same as a built layer; `None` if there are none."""
     if type(norm) is not LayerNormalization or norm.gamma is None or len(norm.gamma.shape) > 1:
         return None
-    return {"scale": norm.gamma + 0.0, "offset": norm.gamma * 0.0 if norm.beta is None else norm.beta + 0.0}
+    return {"scale": norm.gamma + 0.0, "offset": ops.zeros_like(norm.gamma) if norm.beta is None else norm.beta + 0.0}
 
 
 def apply_norm(norm, x):
