@@ -43,6 +43,7 @@ setup(
         "torch": [TORCH],
         "t5x": [MSGPACK],
         "ctranslate2": [CTRANSLATE2],
+        "loggers": ["wandb>=0.20", "mlflow>=3.0"],
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
