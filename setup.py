@@ -26,6 +26,7 @@ TESTS = [
     "mypy>=2.0",
     "keras-hub>=0.32",
     "tokenizers>=0.22",
+    "pyyaml>=6.0",
     MSGPACK,
 ]
 # The parity oracle: end of life, its wheels stop at Python 3.11.

@@ -73,7 +73,7 @@ class RunLoggers:
         }
         for name, logger in self._open.items():
             with _explained(name, self.run.folder / IDS):
-                logger.summarize(values)
+                logger.summarize(values, len(self.run.history()))
 
     @contextlib.contextmanager
     def closing(self):
@@ -123,7 +123,7 @@ class Wandb:
     def log(self, epoch, values):
         self._run.log({"epoch": epoch, **values})
 
-    def summarize(self, values):
+    def summarize(self, values, epoch):
         self._run.summary.update(values)
 
     def stop(self, failed):
@@ -146,13 +146,10 @@ class MLflow:
         return found.info.run_id
 
     def log(self, epoch, values):
-        self._log(values, epoch)
+        self._mlflow.log_metrics({re.sub(r"[^\w\-./: ]", "_", name): value for name, value in values.items()}, epoch)
 
-    def summarize(self, values):
-        self._log(values, None)
-
-    def _log(self, values, step):
-        self._mlflow.log_metrics({re.sub(r"[^\w\-./: ]", "_", name): value for name, value in values.items()}, step)
+    def summarize(self, values, epoch):
+        self.log(epoch, values)
 
     def stop(self, failed):
         self._mlflow.end_run("FAILED" if failed else "FINISHED")

@@ -60,8 +60,8 @@ def _training(run, config):
     if not history:
         return f"{recipe} exported it, and did not train it."
     chosen = final_epochs(history, config.select, config.average, config.average_of)
-    which = "epoch" if len(chosen) == 1 else "the mean of epochs"
-    return f"{recipe} trained it for {len(history)} epochs. Its weights are those of {which} {', '.join(map(str, chosen))}."
+    which = ("epoch " if len(chosen) == 1 else "the mean of epochs ") + ", ".join(map(str, chosen))
+    return f"{recipe} trained it for {len(history)} epochs. Its weights are those of {which}."
 
 
 def _read_signatures(path):
@@ -94,7 +94,7 @@ def _use(path, signatures, operations):
     if [tf.as_dtype(info.dtype) for info in inputs.values()] == [tf.string]:
         where = f"http://localhost:8501/v1/models/{path.parent.name}:predict"
         yield f"""```sh\ncurl {where} -d '{{"signature_name": "{name}", "instances": ["..."]}}'\n```"""
-    yield "TensorFlow Serving and `python -m recipes.serve` serve the folder above this one. A size of `None` may be any."
+    yield "TensorFlow Serving and `python -m recipes.serve` serve the folder above this one. `None` is any size."
     yield _table(["signature", "inputs", "outputs"], rows)
 
 

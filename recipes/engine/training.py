@@ -287,9 +287,9 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
-        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         begin = functools.partial(task.loggers.open, shown_settings(config))
         shown.append(LambdaCallback(on_train_begin=lambda logs: begin(), on_epoch_end=task.loggers.log_epoch))
+        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
