@@ -12,9 +12,9 @@ from headattn_io.optional import optional_import
 IDS = "loggers.json"  # the runs' names at the services, in the run's folder
 
 
-def check_loggers(config):
-    """Checks that the packages of the chosen loggers are installed."""
-    for name in config.loggers:
+def check_loggers(names):
+    """Checks that the packages of loggers are installed."""
+    for name in names:
         optional_import(name, extra="loggers")
 
 
@@ -22,12 +22,13 @@ class RunLoggers:
     """Loggers of a run. They are opened when something is logged, and continue the run that they began.
 
     Args:
-        config: the settings, whose `loggers` name them.
+        names: of the loggers.
         run: `Run`.
+        quiet: True if they print nothing.
     """
 
-    def __init__(self, config, run):
-        self.config, self.run = config, run
+    def __init__(self, names, run, quiet=False):
+        self.names, self.run, self.quiet = names, run, quiet
         self._open = {}
         self._waiting = []  # epochs that a service did not take
 
@@ -35,10 +36,10 @@ class RunLoggers:
         """Opens the loggers. A new run there is given `settings`, a dictionary, and the epochs that are done."""
         path = self.run.folder / IDS
         ids = read_json(path) if path.exists() else {}
-        for name in self.config.loggers:
+        for name in self.names:
             if name in self._open:
                 continue
-            logger = LOGGERS[name](self.config, self.run)
+            logger = LOGGERS[name](self.run, self.quiet)
             with _explained(name, path):
                 found = logger.start(ids.get(name), settings)
             self._open[name] = logger
@@ -83,8 +84,12 @@ class RunLoggers:
             yield
             failed = False
         finally:
-            for logger in self._open.values():
-                logger.stop(failed)
+            self._send([])
+            for name, logger in self._open.items():
+                try:
+                    logger.stop(failed)
+                except Exception as error:
+                    print(f"{name} could not be closed: {error}")
             self._open = {}
 
 
@@ -103,8 +108,8 @@ def _explained(name, path):
 class Wandb:
     """Run of Weights & Biases. Its project is `WANDB_PROJECT`, or named after the recipe."""
 
-    def __init__(self, config, run):
-        self.config, self.run = config, run
+    def __init__(self, run, quiet):
+        self.run, self.quiet = run, quiet
 
     def start(self, known, settings):
         wandb = optional_import("wandb", extra="loggers")
@@ -115,7 +120,7 @@ class Wandb:
             config=settings,
             resume="allow",
             dir=str(self.run.folder),
-            settings=wandb.Settings(console="off", silent=self.config.quiet),
+            settings=wandb.Settings(console="off", silent=self.quiet),
         )
         self._run.define_metric("*", step_metric="epoch")  # a repeated epoch is not behind the last step then
         return self._run.id
@@ -133,7 +138,7 @@ class Wandb:
 class MLflow:
     """Run of MLflow. Its experiment is `MLFLOW_EXPERIMENT_NAME`, or named after the recipe."""
 
-    def __init__(self, config, run):
+    def __init__(self, run, quiet):
         self.run = run
 
     def start(self, known, settings):

@@ -33,11 +33,12 @@ def card(task, model, path):
     """Returns the card of a version, in Markdown, with the metadata that model hubs read."""
     run, config = task.run, task.config
     signatures, operations = _read_signatures(path)
+    choice = config.select, config.average, config.average_of
     tags = ["keras_headattn", run.recipe.name, *([] if "attention" in config.without_effect else [config.attention])]
     parts = [
         "\n- ".join(["---\nlibrary_name: keras\ntags:", *tags]) + "\n---",
         f"# {path.parent.name}, version {path.name}",
-        f"{model.count_params():,} parameters, {task.describe()}. {_training(run, config)}",
+        f"{model.count_params():,} parameters, {task.describe()}. {_training(run, *choice)}",
         "## Use",
         *(_use(path, signatures, operations) if signatures else _checkpoints(path)),
         "## Data",
@@ -55,11 +56,11 @@ def card(task, model, path):
     return "\n\n".join(parts) + "\n"
 
 
-def _training(run, config):
+def _training(run, *choice):
     history, recipe = run.history(), f"`recipes.{run.recipe.name}` of {LINK}"
     if not history:
         return f"{recipe} exported it, and did not train it."
-    chosen = final_epochs(history, config.select, config.average, config.average_of)
+    chosen = final_epochs(history, *choice)
     which = ("epoch " if len(chosen) == 1 else "the mean of epochs ") + ", ".join(map(str, chosen))
     return f"{recipe} trained it for {len(history)} epochs. Its weights are those of {which}."
 

@@ -87,7 +87,7 @@ class Recipe:
     def check(self, config):
         """Checks files, attention and packages of loggers, before data are read or TensorFlow is imported."""
         check_attentions(config)
-        check_loggers(config)
+        check_loggers(config.loggers)
         self.check_files(config)
 
     def make_task(self, config, run=None, corpora=None):

@@ -83,7 +83,7 @@ class Task:
         self.config = config
         self.run = run
         self.corpora = corpora
-        self.loggers = RunLoggers(config, run)
+        self.loggers = RunLoggers(config.loggers, run, config.quiet)
         self.data = None
 
     def check(self):

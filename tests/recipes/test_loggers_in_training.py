@@ -22,7 +22,9 @@ def train(folder, capsys, *arguments):
         (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     files = [part for name in ("train", "validation", "test") for part in (f"--{name}", folder / f"{name}.csv")]
     where = ["--run", folder / "run", "--export", folder / "exported", "--samples", 2]
-    return run_here(RECIPE.main, capsys, *files, *SIZES, *where, *arguments)
+    printed = run_here(RECIPE.main, capsys, *files, *SIZES, *where, *arguments)
+    assert not printed.startswith("error"), printed
+    return printed
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def calls(monkeypatch):
     """What a logger is asked to do, as a list that fills."""
     found = []
 
-    def make(config, run):
+    def make(run, quiet):
         return types.SimpleNamespace(
             start=lambda known, settings: found.append(("start", known, settings["attention"])) or "id",
             log=lambda epoch, values: found.append(("log", epoch, sorted(values))),
@@ -39,7 +41,7 @@ def calls(monkeypatch):
         )
 
     monkeypatch.setitem(loggers.LOGGERS, "wandb", make)
-    monkeypatch.setattr("recipes.engine.recipe.check_loggers", lambda config: None)
+    monkeypatch.setattr("recipes.engine.recipe.check_loggers", lambda names: None)
     return found
 
 
@@ -93,6 +95,7 @@ def check_card(folder, accuracy):
         assert f"`{name}` (None{', 2' if name != 'is_cut' else ','}) {tensor.dtype.name}" in parts["Use"]
 
 
+@pytest.mark.filterwarnings("default")  # theirs
 @pytest.mark.parametrize("service", ["wandb", "mlflow"])
 def test_the_real_packages_offline(service, tmp_path, capsys, monkeypatch):
     package = pytest.importorskip(service, reason=f"{service} is not installed")

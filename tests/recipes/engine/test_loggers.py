@@ -61,8 +61,7 @@ def service(monkeypatch):
 
 
 def loggers_of(folder, *names):
-    config = RECIPE.settings(embedded=True, run=str(folder), loggers=names)
-    return RunLoggers(config, Run(folder, RECIPE))
+    return RunLoggers(names, Run(folder, RECIPE))
 
 
 def ids(folder):
@@ -103,13 +102,14 @@ def test_scores_of_test_sets(service, tmp_path):
 
 def test_training_goes_on_without_a_network(service, tmp_path, capsys):
     loggers = loggers_of(tmp_path, "mlflow")
-    loggers.open({})
-    service.fails = True
-    loggers.log_epoch(0, {"loss": 3.0})
-    assert "mlflow did not take epoch 1: no network" in capsys.readouterr().out
-    service.fails = False
-    loggers.log_epoch(1, {"loss": 2.0})
-    assert service.of("log") == [(1, {"loss": 3.0}), (2, {"loss": 2.0})]
+    with loggers.closing():
+        loggers.open({})
+        for epoch in range(4):
+            service.fails = epoch % 2 == 1
+            loggers.log_epoch(epoch, {"loss": 3.0})
+        assert "mlflow did not take epoch 2: no network" in capsys.readouterr().out
+        assert [epoch for epoch, _ in service.of("log")] == [1, 2, 3]  # epoch 2 with epoch 3
+    assert "mlflow could not be closed: no network" in capsys.readouterr().out
 
 
 def test_a_service_that_refuses_the_run_is_an_error(service, tmp_path):
