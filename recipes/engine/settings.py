@@ -4,9 +4,11 @@ import pathlib
 import types
 from dataclasses import fields, replace
 
+from headattn_io.files import check_local
 from recipes.engine.config import check_passed_on, check_ranges, default_of, flag, option, override, settings, takers
 from recipes.engine.signatures import ATTENTIONS, passed_on
 
+PATHS = ("FILE", "FOLDER", "PATH")  # the `metavar` of settings that are paths
 REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
 
@@ -167,6 +169,9 @@ class Output:
         changeable=True,
         of=["recipes.engine.training.make_callbacks"],
     )
+    loggers: tuple[str, ...] = option(
+        (), "log to Weights & Biases and MLflow, too: see docs/loggers.md", ("wandb", "mlflow"), changeable=True
+    )
     quiet: bool = option(False, "print results alone", changeable=True)
     run: str = option("runs/mine", "folder of the run", changeable=True, metavar="FOLDER")
     export: str | None = option(
@@ -209,6 +214,7 @@ class Settings(Heads, Training, Devices, Output):
     without_effect = ()
 
     def __post_init__(self):
+        self._check_paths()
         object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine
         for field in fields(self):
             if isinstance(value := getattr(self, field.name), dict):
@@ -221,6 +227,13 @@ class Settings(Heads, Training, Devices, Output):
             raise ValueError(
                 f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
             )
+
+    def _check_paths(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.metadata["metavar"] in PATHS and value:
+                for path in value if isinstance(value, tuple) else (value,):
+                    check_local(flag(field.name), path)
 
     def unused(self, given):
         """Finds settings that would have no effect beside these.

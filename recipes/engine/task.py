@@ -5,6 +5,7 @@ import pathlib
 import re
 
 from recipes.engine.fingerprint import fingerprint
+from recipes.engine.loggers import RunLoggers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Task:
         self.config = config
         self.run = run
         self.corpora = corpora
+        self.loggers = RunLoggers(config.loggers, run, config.quiet)
         self.data = None
 
     def check(self):

@@ -1,6 +1,7 @@
 """Training of any recipe's task, to its evaluation and export."""
 
 import contextlib
+import functools
 import itertools
 import json
 import math
@@ -33,6 +34,7 @@ from keras_headattn.training import (
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
+from recipes.engine.model_card import export
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
@@ -47,7 +49,7 @@ def train(task, afresh=False):
 
     With `afresh`, what an earlier run left in the folder is removed once the data were read.
     """
-    with _ready(task) as strategy, full_disk_reported():
+    with _ready(task) as strategy, full_disk_reported(), task.loggers.closing():
         with silence(task.config.quiet):
             model = _learn(task, strategy, afresh)
         if is_chief(strategy):
@@ -94,8 +96,12 @@ def end(task, model):
         write_scores(run)
         run.note_finished({"scores": left["scores"]})
     if "export" in left:
-        task.export(model)
+        export(task, model)
         run.note_finished({"export": left["export"]})
+    if "logged" in left:
+        task.loggers.open(shown_settings(config))
+        task.loggers.log_scores(run.scores())
+        run.note_finished({"logged": left["logged"]})
     run.save_config(config)
     with silence(config.quiet):
         for command in task.next_commands():
@@ -109,6 +115,8 @@ def _left_to_do(task):
     if config.export:
         own = {name: getattr(config, name) for name in recipe.exported}
         wanted["export"] = own | {"export": config.export_folder}
+    if config.loggers:
+        wanted["logged"] = wanted["scores"] | {"loggers": config.loggers}
     wanted = json.loads(json.dumps(wanted))
     return {name: values for name, values in wanted.items() if done.get(name) != values}
 
@@ -301,6 +309,8 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
+        begin = functools.partial(task.loggers.open, shown_settings(config))
+        shown.append(LambdaCallback(on_train_begin=lambda logs: begin(), on_epoch_end=task.loggers.log_epoch))
         shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         shown += task.shown(model, batches, validation)
     else:

@@ -86,6 +86,12 @@ MISTAKES = [
     ("graphs --train {tmp}/a.csv --validation {tmp}/a.csv", "Graphs are read from"),
     ("pretrain --num-heads 7", "--num-heads must divide"),
     ("imagenet --images {tmp}/empty", "Give --train-split. Received: folders none"),
+    ("classify --run gs://bucket/run", "--run must be a path of this machine. Mount the bucket"),
+    ("translate --export s3://bucket/{run}", "Received: s3://bucket/{run}"),
+    ("translate --train gs://b/a.en gs://b/a.de", "--train must be a path of this machine"),
+    ("graphs --test {tmp}/a.csv https://host/a.json", "Received: https://host/a.json"),
+    ("classify prune {tmp}/begun gs://bucket/new", "OUTPUT must be a path of this machine"),
+    ("classify --loggers tensorboard", "invalid choice: 'tensorboard'"),
     ("sweep --attention x", "unrecognized arguments: --attention x (did you mean --attentions?)"),
 ]
 PROGRAM = """
