@@ -128,7 +128,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
     MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("model", "model_arguments.filters")
+    SIZE_OPTIONS = ("model", "model_arguments.filters", "model_arguments.num_layers")
 
     schedule: str = option(
         "step", "after warm-up the rate falls; step: see --decay-epochs; cosine: to 0 at --epochs", ("step", "cosine")
