@@ -7,7 +7,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, regularizer, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
+from keras_headattn._types import Activation, AttentionLike, Regularizer, Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._template import Template
@@ -209,7 +209,7 @@ class ViT(Model):
         }
 
 
-def _checked_shape(shape, patch_size) -> Shape:
+def _checked_shape(shape, patch_size):
     """Returns `(height, width, channels)`, whose sides are multiples of the patches'."""
     if len(shape) != 3 or any(side % patch_size or side < patch_size for side in shape[:2]):
         raise ValueError(

@@ -16,7 +16,7 @@ def remark_on_size(config, parameters, examples):
     sizes = {}
     for name in config.SIZE_OPTIONS:
         setting, _, argument = name.partition(".")
-        if setting == "model_arguments" and argument not in config.model_defaults:  # of another model
+        if argument and argument not in {**config.model_defaults, **config.model_arguments}:  # of another model
             continue
         value = config.model_argument(argument) if argument else getattr(config, setting)
         sizes[f"{flag(setting)} {argument}".strip()] = value
