@@ -18,9 +18,10 @@ from keras_headattn.models._resnet.sizes import (
 )
 from keras_headattn.models._sentences.classifiers import SentenceClassifier, SentencePairClassifier
 from keras_headattn.models._sentences.encoders import BiLSTMEncoder, TransformerEncoder
-from keras_headattn.models._sizes import SIZES
+from keras_headattn.models._sizes import SIZES, VIT_SIZES
 from keras_headattn.models._transformer.t5 import T5, T5_SIZES
 from keras_headattn.models._transformer.transformer import Transformer
+from keras_headattn.models._vit import ViT
 
 __all__ = [
     "BERT_SIZES",
@@ -48,4 +49,6 @@ __all__ = [
     "T5_SIZES",
     "Transformer",
     "TransformerEncoder",
+    "VIT_SIZES",
+    "ViT",
 ]

@@ -298,11 +298,16 @@ class Settings(Heads, Training, Devices, Output):
         names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
         return [name for name in names if name.endswith("attention")]
 
+    @property
+    def model_defaults(self):
+        """Defaults of the arguments that the model's constructor takes, by name."""
+        (field,) = (field for field in fields(self) if field.name == "model_arguments")
+        return passed_on(takers(self, field))
+
     def model_argument(self, name):
         """Returns an argument of the model: that of the settings, or the default of its constructor."""
-        (field,) = (field for field in fields(self) if field.name == "model_arguments")
         value = self.model_arguments.get(name)
-        return passed_on(takers(self, field)).get(name) if value is None else value
+        return self.model_defaults.get(name) if value is None else value
 
     @property
     def export_folder(self):

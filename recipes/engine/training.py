@@ -31,7 +31,7 @@ from keras_headattn.training import (
     leave_together,
     make_strategy,
 )
-from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
+from recipes.engine.checkpoints import MovingAverages, SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
 from recipes.engine.model_card import export
@@ -315,6 +315,9 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
+    if config.optimizer_arguments.get("use_ema"):
+        averages = MovingAverages()
+        remembered = [averages, *remembered, LambdaCallback(on_epoch_end=lambda epoch, logs: averages.restore())]
     # Nor are reasons to stop: the same command continues with more time or patience.
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:

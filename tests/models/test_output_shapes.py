@@ -34,6 +34,7 @@ MODELS = {
     "SentencePairClassifier": lambda: (make_classifier(pair=True), (IDS, IDS)),
     "RationaleReader": lambda: (models.RationaleReader(2, 3, lstm_dim=4, pooling_dim=4, hidden_dim=4), STATES),
     "RationaleClassifier": lambda: (models.RationaleClassifier(encoder(2, pooler=False), 2, lstm_dim=4), WORDS),
+    "ViT": lambda: (models.ViT((4, 4, 3), 2, 8, 8, num_layers=1, num_heads=2, classes=5), np.ones((2, 4, 4, 3))),
     "GraphWriter": lambda: (graphs.shared(), graphs.graphs()),
 }
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_headattn.data import central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import GraphWriter, Transformer
+from keras_headattn.models import GraphWriter, Transformer, ViT
 from keras_headattn.serving import (
     export_classifier,
     export_id_translator,
@@ -104,12 +104,14 @@ def export_all(folder):
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
+        "vit_classifier": export_pixel_classifier(_vit(), CLASSES, folder / "vit"),
         "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
     }
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
     texts = ["the cat sat", "a dog ran after no mat", ""]
     ids = np.array([[5, 9, 12, 3], [7, 3, 0, 0]], "int32")
+    pixels = {"serving_default": {"images": images}, "uint8": {"images": images}}
     inputs = {
         "translator": {name: {"text": texts} for name in ("serving_default", "n_best")},
         "ids_translator": {"serving_default": {"ids": ids}},
@@ -119,7 +121,8 @@ def export_all(folder):
         "pairs_bytes": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
         "regressor": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
-        "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
+        "pixel_classifier": pixels,
+        "vit_classifier": pixels,
         "graph_to_text": {name: graph_arrays(GRAPHS) for name in ("serving_default", "n_best")},
     }
     return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
@@ -180,3 +183,9 @@ def _image_model():
     x = keras.layers.Conv2D(4, 3, activation="relu")(keras.layers.Rescaling(1 / 255)(images))
     x = keras.layers.BatchNormalization()(x)
     return keras.Model(images, keras.layers.Dense(3, kernel_initializer="random_normal")(keras.layers.Flatten()(x)))
+
+
+def _vit():
+    images = keras.Input((8, 8, 3))
+    vit = ViT((8, 8, 3), 4, 8, 8, num_layers=1, num_heads=2, classes=3, classifier_activation=None)
+    return keras.Model(images, vit(keras.layers.Rescaling(1 / 255)(images)))

@@ -33,6 +33,7 @@ KINDS = (
     "regressor",
     "image_classifier",
     "pixel_classifier",
+    "vit_classifier",
     "graph_to_text",
 )
 TEXT_OPS = {  # tensorflow-text's
@@ -55,9 +56,10 @@ SHAPES = {  # of the requests that each model is exported with
     "pairs_bytes": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
-    "pixel_classifier": [
-        (name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)
-    ],
+    **dict.fromkeys(
+        ("pixel_classifier", "vit_classifier"),
+        [(name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)],
+    ),
     "graph_to_text": [
         (name, {key: (size, columns) for key, columns in COLUMNS.items()} | {"title": (size,)})
         for name in ("serving_default", "n_best")
