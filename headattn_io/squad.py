@@ -246,7 +246,7 @@ def _best_threshold(
     """
     order: Sequence[int] = np.argsort(odds, kind="stable").tolist()
     total = best = float(np.sum(~has_answer))
-    threshold = 0.0
+    threshold = float(np.nextafter(odds.min(), -np.inf))
     for index in order:
         total += float(values[index]) if has_answer[index] else 0.0 if empty[index] else -1.0
         if total > best:
