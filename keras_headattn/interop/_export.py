@@ -26,6 +26,9 @@ CLASSES = {
     ("electra", "MaskedLM"): "ElectraForMaskedLM",
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
     ("electra", "EncoderClassifier"): "ElectraForSequenceClassification",
+    ("bert", "SpanAnswerer"): "BertForQuestionAnswering",
+    ("roberta", "SpanAnswerer"): "RobertaForQuestionAnswering",
+    ("electra", "SpanAnswerer"): "ElectraForQuestionAnswering",
 }
 
 
@@ -46,8 +49,8 @@ def to_hugging_face(
     has, 1e-5, weights are scaled, which leaves the logits the same up to rounding.
 
     Args:
-        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`;
-            or `ElectraPretraining`, written to folders `generator` and `discriminator`.
+        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier` and `SpanAnswerer`; `T5`; a
+            `Transformer`; or `ElectraPretraining`, written to folders `generator` and `discriminator`.
         folder: str or path, created if missing. Existing files are replaced.
         model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is

@@ -47,6 +47,7 @@ from keras_headattn.models import (
     EncoderClassifier,
     MaskedLM,
     ReplacedTokenDetector,
+    SpanAnswerer,
     Transformer,
     TransformerEncoder,
 )
@@ -55,7 +56,12 @@ from keras_headattn.positions import BucketPositions, LearnedPositions, Sinusoid
 ENCODERS = ("bert", *ROBERTAS, "electra")
 T5S = ("t5", "mt5")
 TRANSLATORS = ("marian", "m2m_100", "blenderbot")
-HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
+HEAD_CLASSES = {
+    "masked_lm": MaskedLM,
+    "replaced_token": ReplacedTokenDetector,
+    "classifier": EncoderClassifier,
+    "span_answerer": SpanAnswerer,
+}
 
 
 def from_pretrained(
@@ -91,8 +97,8 @@ def from_pretrained(
         path: str or path of a folder, or of a TensorFlow 1 or t5x checkpoint. Download from Hugging Face's hub first.
         attention: as in the model, for encoder and decoder. Default `"multi_head"`.
         map_initializer: as in `EvolvingAttention`, if `attention` is its name or class. Default `None`: its own.
-        head: `"masked_lm"`, `"replaced_token"` or `"classifier"` to add the checkpoint's head to an encoder. Default
-            `None`: no head.
+        head: `"masked_lm"`, `"replaced_token"`, `"classifier"` or `"span_answerer"` to add the checkpoint's head to an
+            encoder. Default `None`: no head.
         ignore: list of str, unknown keys of the configuration to ignore. Default: none.
         strict: bool, True to raise an error if tensors other than heads are left over. Default True.
         return_report: bool, True to return the `Report`, too. Default False.

@@ -4,6 +4,7 @@ from keras_headattn.models._bert.bert import BERT_SIZES, Bert
 from keras_headattn.models._bert.electra_pretraining import ElectraPretraining
 from keras_headattn.models._bert.encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
+from keras_headattn.models._bert.span_answerer import SpanAnswerer
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter
@@ -43,6 +44,7 @@ __all__ = [
     "SIZES",
     "SentenceClassifier",
     "SentencePairClassifier",
+    "SpanAnswerer",
     "T5",
     "T5_SIZES",
     "Transformer",

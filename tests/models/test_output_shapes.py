@@ -28,6 +28,7 @@ MODELS = {
     "EncoderClassifier": lambda: (models.EncoderClassifier(encoder(), 3), IDS),
     "MaskedLM": lambda: (models.MaskedLM(encoder(pooler=False)), IDS),
     "ReplacedTokenDetector": lambda: (models.ReplacedTokenDetector(encoder(pooler=False)), IDS),
+    "SpanAnswerer": lambda: (models.SpanAnswerer(encoder()), {"token_ids": IDS, "answer_mask": IDS}),
     "Transformer": lambda: (shared(), sentences()),
     "T5": lambda: (models.T5(13, 8, 16, num_layers=1, num_heads=2, key_dim=4), sentences()),
     "SentenceClassifier": lambda: (make_classifier(), IDS),
