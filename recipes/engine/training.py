@@ -20,6 +20,7 @@ from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (
     Compilations,
     GradientNorm,
+    Model,
     Progress,
     Resume,
     Throughput,
@@ -197,6 +198,12 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1,
     )
     _remark_on_size(task, trainer)
     return model, trainer
+
+
+def column_trainer(columns, call):
+    """Returns a model to train: of integer inputs `(B, n)` of these names, given to `call` as a dictionary."""
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in columns}
+    return Model(inputs, call(inputs), name="trainer")
 
 
 def _remark_on_size(task, trainer):
