@@ -10,6 +10,7 @@ from keras_headattn.serving._classifier_exports import (
 )
 from keras_headattn.serving._image_classifier import ImageClassifier
 from keras_headattn.serving._likeliest import Classification
+from keras_headattn.serving._question_answerer import Answer, QuestionAnswerer, export_question_answerer
 from keras_headattn.serving._server import Server
 from keras_headattn.serving._translator import Translation, Translator
 from keras_headattn.serving._translator_exports import export_id_translator, export_translator
@@ -18,9 +19,11 @@ from keras_headattn.serving._warmup import write_warmup
 from keras_headattn.serving._word_scores import WordScores
 
 __all__ = [
+    "Answer",
     "Classification",
     "Classifier",
     "ImageClassifier",
+    "QuestionAnswerer",
     "Server",
     "Translation",
     "Translator",
@@ -30,6 +33,7 @@ __all__ = [
     "export_id_translator",
     "export_image_classifier",
     "export_pixel_classifier",
+    "export_question_answerer",
     "export_regressor",
     "export_translator",
     "save_signatures",

@@ -4,6 +4,7 @@ from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._language_pair import LanguagePair
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
+from keras_headattn.text._question_windows import QuestionWindows
 from keras_headattn.text._sentencepiece_pair_tokenizer import SentencePiecePairTokenizer
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
@@ -15,6 +16,7 @@ __all__ = [
     "BytePairTokenizer",
     "LanguagePair",
     "MosesPreprocessor",
+    "QuestionWindows",
     "SentencePiecePairTokenizer",
     "SentencePieceTokenizer",
     "WordPieceTokenizer",
