@@ -61,7 +61,7 @@ class QuestionAnswerer:
         max_answer_length: int, most pieces of an answer. Default 30.
         top: int, number of answers to return. Default 1.
         threshold: float, highest score of no answer for which there is an answer. Default `None`: there always is one.
-        batch_size: int, questions that are read together. Default 8.
+        batch_size: int, questions that are read together. Default 32.
 
     Call arguments:
         questions, contexts: N str each.
@@ -90,7 +90,7 @@ class QuestionAnswerer:
         max_answer_length: int = 30,
         top: int = 1,
         threshold: float | None = None,
-        batch_size: int = 8,
+        batch_size: int = 32,
     ):
         self.model = model
         self.windows = QuestionWindows(tokenizer, max_length, stride, max_question_length)

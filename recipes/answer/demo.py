@@ -12,8 +12,8 @@ THINGS = "apples books coins doors eggs flags games hats".split()
 def number_questions(train_size=6_000, validation_size=400, test_size=400, seed=0):
     """Makes the splits "train", "validation" and "test": `Questions`. It needs num2words.
 
-    A context says how many of some things some people have. The person of a question has other things there too, and
-    other people have the thing, so that both must be found. The numbers of the three splits are disjoint.
+    A context says how many of some things four people have. A question without answer is about another person. The
+    numbers of the three splits are disjoint.
 
     >>> task = number_questions(3, 3, 3)
     >>> [bool(row.answers) for row in task["train"].rows]
@@ -30,18 +30,16 @@ def number_questions(train_size=6_000, validation_size=400, test_size=400, seed=
 
 
 def _question(rng, name, has_answer, is_here):
-    people, things = rng.choice(NAMES, 3, replace=False), rng.choice(THINGS, 3, replace=False)
-    pairs = [(people[0], things[0])] * has_answer
-    pairs += [(people[0], things[1]), (people[1], things[0]), (people[1], things[1]), (people[2], things[2])]
-    order, context, answers = rng.permutation(len(pairs)), "", ()
-    for index in order:
-        person, thing = pairs[index]
-        amount = _amount(rng, is_here)
-        begin = f"{person} has "
-        if has_answer and index == 0:
+    people, things = rng.choice(NAMES, 4, replace=False), rng.choice(THINGS, 4)
+    asked = int(rng.integers(4))
+    context, answers = "", ()
+    for index, (person, thing) in enumerate(zip(people, things, strict=True)):
+        begin, amount = f"{person} has ", _amount(rng, is_here)
+        if has_answer and index == asked:
             answers = ((amount, len(context) + len(begin)),)
         context += f"{begin}{amount} {thing}. "
-    return Question(name, f"How many {things[0]} does {people[0]} have?", context.strip(), answers)
+    person = people[asked] if has_answer else rng.choice([each for each in NAMES if each not in people])
+    return Question(name, f"How many {things[asked]} does {person} have?", context.strip(), answers)
 
 
 def _amount(rng, is_here):

@@ -10,6 +10,7 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
     main()
     names = re.findall(r"python -m recipes\.(\w+) {2,}\S", capsys.readouterr().out)
     assert {
+        "answer",
         "translate",
         "classify",
         "glue",

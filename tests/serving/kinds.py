@@ -11,12 +11,13 @@ import tensorflow as tf
 from keras_headattn.data import central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import GraphWriter, Transformer
+from keras_headattn.models import Bert, GraphWriter, SpanAnswerer, Transformer
 from keras_headattn.serving import (
     export_classifier,
     export_id_translator,
     export_image_classifier,
     export_pixel_classifier,
+    export_question_answerer,
     export_regressor,
     export_translator,
     write_warmup,
@@ -48,6 +49,7 @@ TEXT = {  # those that need tensorflow-text, with the names of its libraries
     "translator": ("sentencepiece_tokenizer",),
     "classifier_pieces": ("sentencepiece_tokenizer",),
     "pairs_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
+    "question_answerer": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
 }
 
 
@@ -105,6 +107,9 @@ def export_all(folder):
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
         "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
+        "question_answerer": export_question_answerer(
+            _span_answerer(word_pieces), word_pieces, folder / "answers", 16, 4, 3, threshold=0.0, cpu_only=True
+        ),
     }
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
@@ -121,6 +126,7 @@ def export_all(folder):
         "image_classifier": {"serving_default": {"images": files}},
         "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
         "graph_to_text": {name: graph_arrays(GRAPHS) for name in ("serving_default", "n_best")},
+        "question_answerer": {"serving_default": {"question": ["who ran?", "", "cat"], "context": [*ENGLISH[:2], ""]}},
     }
     return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
 
@@ -173,6 +179,13 @@ def _segments_model(tokenizer):
     segments = keras.layers.Embedding(2, 6, embeddings_initializer="random_normal")
     x = keras.layers.Add()([tokens(inputs["token_ids"]), segments(inputs["segment_ids"])])
     return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalMaxPooling1D()(x)))
+
+
+def _span_answerer(tokenizer):
+    encoder = Bert(tokenizer.vocabulary_size, 8, 16, num_layers=1, num_heads=2, max_length=20, pooler=False)
+    model = SpanAnswerer(encoder)
+    model.build()
+    return model
 
 
 def _image_model():

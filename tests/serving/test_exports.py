@@ -32,6 +32,7 @@ KINDS = (
     "image_classifier",
     "pixel_classifier",
     "graph_to_text",
+    "question_answerer",
 )
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
@@ -61,6 +62,7 @@ SHAPES = {  # of the requests that each model is exported with
         for name in ("serving_default", "n_best")
         for size in (1, 8)
     ],
+    "question_answerer": [("serving_default", {"question": (size,), "context": (size,)}) for size in (1, 8)],
 }
 
 
