@@ -44,6 +44,7 @@ HEADS = {
     ("bert", "EncoderClassifier"): {"output_projection": "classifier"},
     ("roberta", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
     ("electra", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
+    **{(kind, "TokenClassifier"): {"output_projection": "classifier"} for kind in ("bert", "roberta", "electra")},
 }
 
 _SELF, _CROSS = "{side}.block.{i}.layer.0.SelfAttention", "decoder.block.{i}.layer.1.EncDecAttention"

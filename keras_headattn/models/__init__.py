@@ -2,7 +2,12 @@
 
 from keras_headattn.models._bert.bert import BERT_SIZES, Bert
 from keras_headattn.models._bert.electra_pretraining import ElectraPretraining
-from keras_headattn.models._bert.encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models._bert.encoder_heads import (
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    TokenClassifier,
+)
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
@@ -45,6 +50,7 @@ __all__ = [
     "SentencePairClassifier",
     "T5",
     "T5_SIZES",
+    "TokenClassifier",
     "Transformer",
     "TransformerEncoder",
 ]

@@ -11,6 +11,7 @@ from keras_headattn.serving._classifier_exports import (
 from keras_headattn.serving._image_classifier import ImageClassifier
 from keras_headattn.serving._likeliest import Classification
 from keras_headattn.serving._server import Server
+from keras_headattn.serving._tagger import Entity, Tagger, export_tagger
 from keras_headattn.serving._translator import Translation, Translator
 from keras_headattn.serving._translator_exports import export_id_translator, export_translator
 from keras_headattn.serving._versions import check_export_folder, save_signatures, write_examples, write_version
@@ -20,8 +21,10 @@ from keras_headattn.serving._word_scores import WordScores
 __all__ = [
     "Classification",
     "Classifier",
+    "Entity",
     "ImageClassifier",
     "Server",
+    "Tagger",
     "Translation",
     "Translator",
     "WordScores",
@@ -31,6 +34,7 @@ __all__ = [
     "export_image_classifier",
     "export_pixel_classifier",
     "export_regressor",
+    "export_tagger",
     "export_translator",
     "save_signatures",
     "write_examples",
