@@ -19,9 +19,11 @@ CLASSES = {
     ("bert", None): "BertModel",
     ("bert", "MaskedLM"): "BertForMaskedLM",
     ("bert", "EncoderClassifier"): "BertForSequenceClassification",
+    ("bert", "TokenClassifier"): "BertForTokenClassification",
     ("roberta", None): "RobertaModel",
     ("roberta", "MaskedLM"): "RobertaForMaskedLM",
     ("roberta", "EncoderClassifier"): "RobertaForSequenceClassification",
+    ("roberta", "TokenClassifier"): "RobertaForTokenClassification",
     ("electra", None): "ElectraModel",
     ("electra", "MaskedLM"): "ElectraForMaskedLM",
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
@@ -29,6 +31,7 @@ CLASSES = {
     ("bert", "SpanAnswerer"): "BertForQuestionAnswering",
     ("roberta", "SpanAnswerer"): "RobertaForQuestionAnswering",
     ("electra", "SpanAnswerer"): "ElectraForQuestionAnswering",
+    ("electra", "TokenClassifier"): "ElectraForTokenClassification",
 }
 
 
@@ -49,8 +52,9 @@ def to_hugging_face(
     has, 1e-5, weights are scaled, which leaves the logits the same up to rounding.
 
     Args:
-        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier` and `SpanAnswerer`; `T5`; a
-            `Transformer`; or `ElectraPretraining`, written to folders `generator` and `discriminator`.
+        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier`, `TokenClassifier` and
+            `SpanAnswerer`; `T5`; a `Transformer`; or `ElectraPretraining`, written to folders `generator` and
+            `discriminator`.
         folder: str or path, created if missing. Existing files are replaced.
         model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
@@ -148,7 +152,7 @@ def of_encoder(model, encoder, model_type):
     )
     if kind == "electra":
         config["embedding_size"] = encoder.embedding_dim
-    if head == "EncoderClassifier":
+    if head in ("EncoderClassifier", "TokenClassifier"):
         config["id2label"] = {str(number): f"LABEL_{number}" for number in range(model.num_outputs)}
         config["label2id"] = {label: int(number) for number, label in config["id2label"].items()}
     return config, tensors

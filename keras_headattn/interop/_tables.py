@@ -45,6 +45,7 @@ HEADS = {
     ("roberta", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
     ("electra", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
     **{(kind, "SpanAnswerer"): {"output_projection": "qa_outputs"} for kind in ("bert", "roberta", "electra")},
+    **{(kind, "TokenClassifier"): {"output_projection": "classifier"} for kind in ("bert", "roberta", "electra")},
 }
 
 _SELF, _CROSS = "{side}.block.{i}.layer.0.SelfAttention", "decoder.block.{i}.layer.1.EncDecAttention"

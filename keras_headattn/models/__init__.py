@@ -2,7 +2,12 @@
 
 from keras_headattn.models._bert.bert import BERT_SIZES, Bert
 from keras_headattn.models._bert.electra_pretraining import ElectraPretraining
-from keras_headattn.models._bert.encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models._bert.encoder_heads import (
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    TokenClassifier,
+)
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
 from keras_headattn.models._bert.span_answerer import SpanAnswerer
 from keras_headattn.models._chunked_loss import ChunkedLossModel
@@ -47,6 +52,7 @@ __all__ = [
     "SpanAnswerer",
     "T5",
     "T5_SIZES",
+    "TokenClassifier",
     "Transformer",
     "TransformerEncoder",
 ]

@@ -12,6 +12,7 @@ from keras_headattn.serving._image_classifier import ImageClassifier
 from keras_headattn.serving._likeliest import Classification
 from keras_headattn.serving._question_answerer import Answer, QuestionAnswerer, export_question_answerer
 from keras_headattn.serving._server import Server
+from keras_headattn.serving._tagger import Entity, Tagger, export_tagger
 from keras_headattn.serving._translator import Translation, Translator
 from keras_headattn.serving._translator_exports import export_id_translator, export_translator
 from keras_headattn.serving._versions import check_export_folder, save_signatures, write_examples, write_version
@@ -22,9 +23,11 @@ __all__ = [
     "Answer",
     "Classification",
     "Classifier",
+    "Entity",
     "ImageClassifier",
     "QuestionAnswerer",
     "Server",
+    "Tagger",
     "Translation",
     "Translator",
     "WordScores",
@@ -35,6 +38,7 @@ __all__ = [
     "export_pixel_classifier",
     "export_question_answerer",
     "export_regressor",
+    "export_tagger",
     "export_translator",
     "save_signatures",
     "write_examples",

@@ -8,6 +8,7 @@ from keras_headattn.text._question_windows import QuestionWindows
 from keras_headattn.text._sentencepiece_pair_tokenizer import SentencePiecePairTokenizer
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
+from keras_headattn.text._text_windows import TextWindows, WindowRows, find_words, join_words
 from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words, split_words
 from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
 from keras_headattn.text._wordpiece_training import learn_wordpieces
@@ -19,8 +20,12 @@ __all__ = [
     "QuestionWindows",
     "SentencePiecePairTokenizer",
     "SentencePieceTokenizer",
+    "TextWindows",
+    "WindowRows",
     "WordPieceTokenizer",
     "WordTokenizer",
+    "find_words",
+    "join_words",
     "learn_wordpieces",
     "learn_words",
     "split_words",

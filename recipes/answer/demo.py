@@ -5,14 +5,14 @@ import numpy as np
 from headattn_io.squad import Question, Questions
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to
 
-NAMES = "Ann Bob Carla David Emma Frank Greta Henry Ida Jack Kate Leo".split()
+NAMES = "Ann Bob Carla David Emma Frank".split()
 THINGS = "apples books coins doors eggs flags games hats".split()
 
 
 def number_questions(train_size=6_000, validation_size=400, test_size=400, seed=0):
     """Makes the splits "train", "validation" and "test": `Questions`. It needs num2words.
 
-    A context says how many of some things four people have. A question without answer is about another person. The
+    A context says how many of some things three people have. A question without answer is about another person. The
     numbers of the three splits are disjoint.
 
     >>> task = number_questions(3, 3, 3)
@@ -30,8 +30,8 @@ def number_questions(train_size=6_000, validation_size=400, test_size=400, seed=
 
 
 def _question(rng, name, has_answer, is_here):
-    people, things = rng.choice(NAMES, 4, replace=False), rng.choice(THINGS, 4)
-    asked = int(rng.integers(4))
+    people, things = rng.choice(NAMES, 3, replace=False), rng.choice(THINGS, 3)
+    asked = int(rng.integers(3))
     context, answers = "", ()
     for index, (person, thing) in enumerate(zip(people, things, strict=True)):
         begin, amount = f"{person} has ", _amount(rng, is_here)
@@ -45,6 +45,6 @@ def _question(rng, name, has_answer, is_here):
 def _amount(rng, is_here):
     """Returns a number of a split in words."""
     while True:
-        number = number_up_to(rng, 4)
+        number = number_up_to(rng, 3)
         if number > 1 and is_here[number]:
             return number_in_words(number, "en")
