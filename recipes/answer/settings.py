@@ -2,31 +2,27 @@
 
 from recipes.engine.config import option, settings
 from recipes.engine.encoder_settings import FineTuning, head_arguments
-from recipes.engine.settings import Settings, TextFiles
+from recipes.engine.settings import Examples, Settings, TextFiles
 from recipes.engine.task import named_files
 
 
 @settings(
     train=option((), "files of SQuAD 1.1 or 2.0 to train on, .json", metavar="FILE"),
     validation=option((), "files for validation; none: a share of --train, by contexts", metavar="FILE"),
-    test=option((), "files to test on, each a test set named after it; none: those for validation", metavar="FILE"),
+    test=option(
+        (), "files to test on, each a test set named after it; none: validation", changeable=True, metavar="FILE"
+    ),
     tfds=option(None, "TensorFlow Datasets name, such as squad/v2.0, in place of files", metavar="NAME"),
     splits={"train": "train", "validation": "validation", "test": ("validation",)},
 )
-class Data(TextFiles):
+class Data(TextFiles, Examples):
     """The questions, and which of them are used."""
 
     title = "data"
 
-    validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
-    split_seed: int = option(0, "of the choice of this share and of --max-examples")
-    max_examples: int | None = option(None, "use only so many questions of each set, at random", at_least=1)
-    batch_size: int = option(32, "windows a step, over all replicas", at_least=1)
-    num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
-
     def unused(self, given):
         found = super().unused(given)
-        if self.validation or self._source() != "train":
+        if self._source() != "train":
             found["validation_share"] = "is that of --train to take where there is no --validation"
         return {name: reason for name, reason in found.items() if name in given}
 
