@@ -45,6 +45,8 @@ def test_heads(head):
         logits = x @ array(model.encoder.token_embedding.embeddings).T + array(model.output_bias)
         check_close(model(given), logits, 1e-5)
         expected = np.take_along_axis(logits, inputs["mask_positions"][:, :, None], axis=1)
+    elif head == "tokens":
+        expected = dense(model.output_projection, x)
     elif head == "replaced":
         expected = dense(model.output_projection, gelu(dense(model.hidden, x)))[..., 0]
     else:
