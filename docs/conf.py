@@ -28,7 +28,7 @@ GROUPS = {
         "/examples/README",
     ],
     "Train": ["/docs/training", "/docs/long_sequences", "/docs/distributed", "/docs/reliability", "/docs/tensorboard"],
-    "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/answering", "/docs/migrate"],
+    "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/tagging", "/docs/answering", "/docs/migrate"],
     "Translate and serve": ["/docs/translation", "/docs/serving", "/docs/tokenizers", "/docs/take_elsewhere"],
     "Look at heads": ["/docs/analysis", "/docs/rationales"],
     "Choose and change attention": ["/docs/which_attention", "/docs/layers", "/docs/positions"],

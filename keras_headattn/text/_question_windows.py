@@ -138,7 +138,9 @@ def _has_most_context(places, sizes):
     total = tf.reduce_max(tf.concat([there + 1, [0]], axis=0))
     is_best = scores == tf.gather(tf.math.unsorted_segment_max(scores, there, total), there)
     windows = tf.where(is_best, windows, tf.size(sizes, tf.int64))
-    return tf.cast(is_best & (windows == tf.gather(tf.math.unsorted_segment_min(windows, there, total), there)), tf.int32)
+    return tf.cast(
+        is_best & (windows == tf.gather(tf.math.unsorted_segment_min(windows, there, total), there)), tf.int32
+    )
 
 
 def _label(answer, mask, starts, ends):

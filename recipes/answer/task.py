@@ -48,8 +48,9 @@ class Answering(EncoderTask):
         """Returns the inputs of the model and its labels, a row for each window of `Questions`."""
         config = self.config
         windows = QuestionWindows(self.tokenizer, config.max_length, config.stride, config.max_question_length)
-        spans = [_span(row) for row in questions.rows]
-        return windows.encode(*([getattr(row, side) for row in questions.rows] for side in ("question", "context")), spans)
+        rows = questions.rows
+        sides = ([getattr(row, side) for row in rows] for side in ("question", "context"))
+        return windows.encode(*sides, [_span(row) for row in rows])
 
     def make_batches(self, num_replicas):
         config = self.config
@@ -81,7 +82,7 @@ class Answering(EncoderTask):
         if files is not None:
             check_new(tests := read_tests(config, files), self.run.config().names_of_tests)
             return tests
-        if config.data == "train" and not (config.validation or config.test):  # shares: the training set must be the same
+        if config.data == "train" and not (config.validation or config.test):  # a share of the training set
             self.load()
             self.run.check_data(self.fingerprint())
             tests, self.data = self.data.tests, None

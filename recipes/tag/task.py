@@ -140,7 +140,7 @@ class Tag(EncoderTask):
             packages = [] if isinstance(self.tokenizer, BytePairTokenizer) else ["tensorflow_text"]
             for text, found in zip(texts, smoke_test(path, SMOKE_TEST, texts, *packages), strict=True):
                 print(f"  {text}\n    -> {', '.join(found) or 'nothing'}")
-        show_page(config.export_folder)
+        show_page(config.export_folder, shows_heads=False)
 
     def next_commands(self):
         return [f"python -m recipes.tag predict {self.config.run} FILE"]

@@ -5,7 +5,14 @@ import functools
 import numpy as np
 
 from keras_headattn.layers import EvolvingAttention
-from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, SpanAnswerer
+from keras_headattn.models import (
+    Bert,
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    SpanAnswerer,
+    TokenClassifier,
+)
 from tests.layers.harness import randomize
 
 VOCABULARY, WIDTH, HEADS, LENGTH = 13, 12, 3, 10
@@ -118,6 +125,7 @@ HEADS_OF = {
     "electra": lambda encoder: EncoderClassifier(encoder("electra"), 1, "electra", head_dim=7),
     "linear": lambda encoder: EncoderClassifier(encoder("electra"), 3, "linear"),
     "mean": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, pooling="mean"),
+    "tokens": lambda encoder: TokenClassifier(encoder("roberta"), 3),
     "masked": lambda encoder: MaskedLM(encoder("electra")),
     "replaced": lambda encoder: ReplacedTokenDetector(encoder("electra")),
     "span": lambda encoder: SpanAnswerer(encoder("bert", pooler=False)),

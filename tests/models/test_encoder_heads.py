@@ -49,6 +49,8 @@ def test_heads(head):
         logits = np.swapaxes(dense(model.output_projection, x), 1, 2)
         check_close(model(given), np.where(is_real[:, None], logits, -1e9), 1e-5)
         expected = np.where((inputs["answer_mask"] * is_real)[:, None] == 1, logits, -1e9)
+    elif head == "tokens":
+        expected = dense(model.output_projection, x)
     elif head == "replaced":
         expected = dense(model.output_projection, gelu(dense(model.hidden, x)))[..., 0]
     else:

@@ -26,6 +26,7 @@ MODELS = {
     "Bert": lambda: (encoder(), IDS),
     "Bert, segments": lambda: (encoder(), {"token_ids": IDS, "segment_ids": IDS * 0}),
     "EncoderClassifier": lambda: (models.EncoderClassifier(encoder(), 3), IDS),
+    "TokenClassifier": lambda: (models.TokenClassifier(encoder(pooler=False), 3), IDS),
     "MaskedLM": lambda: (models.MaskedLM(encoder(pooler=False)), IDS),
     "ReplacedTokenDetector": lambda: (models.ReplacedTokenDetector(encoder(pooler=False)), IDS),
     "SpanAnswerer": lambda: (models.SpanAnswerer(encoder()), {"token_ids": IDS, "answer_mask": IDS}),

@@ -14,6 +14,7 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
         "translate",
         "classify",
         "glue",
+        "tag",
         "pretrain",
         "graphs",
         "rationales",

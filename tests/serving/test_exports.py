@@ -28,6 +28,8 @@ KINDS = (
     "classifier_pieces",
     "pairs_word_pieces",
     "pairs_bytes",
+    "tagger_word_pieces",
+    "tagger_bytes",
     "regressor",
     "image_classifier",
     "pixel_classifier",
@@ -52,6 +54,8 @@ SHAPES = {  # of the requests that each model is exported with
     "classifier_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "pairs_word_pieces": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "pairs_bytes": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
+    "tagger_word_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
+    "tagger_bytes": [("serving_default", {"text": (size,)}) for size in (1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
     "pixel_classifier": [

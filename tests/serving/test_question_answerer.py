@@ -52,9 +52,7 @@ def test_answers(make_tokenizer, threshold):
     tokenizer = make_tokenizer()
     model = make(tokenizer)
     done = []
-    answer = QuestionAnswerer(
-        model, tokenizer, **SIZES, max_answer_length=4, top=3, threshold=threshold, batch_size=3
-    )
+    answer = QuestionAnswerer(model, tokenizer, **SIZES, max_answer_length=4, top=3, threshold=threshold, batch_size=3)
     answers = answer(QUESTIONS, CONTEXTS, done.append)
     assert done == [3, 4]
     for found, question, context in zip(answers, QUESTIONS, CONTEXTS, strict=True):
