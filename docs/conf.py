@@ -35,7 +35,7 @@ GROUPS = {
         "/docs/tensorboard",
         "/docs/loggers",
     ],
-    "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/migrate"],
+    "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/tagging", "/docs/answering", "/docs/migrate"],
     "Translate and serve": [
         "/docs/translation",
         "/docs/serving",

@@ -13,7 +13,7 @@ from tests.recipes.commands import check_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The recipe of docs/own_recipe.md; tests/recipes/test_own_recipe.py runs its commands.
-OWN = "tag"
+OWN = "parts"
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted([*DOCS.glob("*.md"), *DOCS.glob("results/*.md")])]
 

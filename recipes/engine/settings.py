@@ -339,8 +339,8 @@ class NamedSizes:
 
 
 @settings()
-class TextFiles:
-    """Texts of files, of TensorFlow Datasets, or made by code."""
+class Files:
+    """Files of examples, or data made by code."""
 
     title = "data"
 
@@ -349,13 +349,7 @@ class TextFiles:
     test: tuple[str, ...] = option(
         (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
     )
-    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
     embedded: bool = option(False, "the embedded task, made by code")
-    splits: dict = option(
-        {"train": "train", "validation": "validation", "test": ("test",)},
-        "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
-        changeable=True,
-    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -364,6 +358,30 @@ class TextFiles:
                 received = {each: getattr(self, each) for each in (name, *self.SOURCES)}
                 received = ", ".join(f"{each}={value!r}" for each, value in received.items() if value)
                 raise ValueError(f"--{name} needs --train. Received: {received}, without --train")
+
+    def unused(self, given):
+        found = super().unused(given)
+        if "test" in given:
+            found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
+            del found["train"]
+        for name in ("validation", "test"):
+            if getattr(self, name):
+                found[f"{name}_share"] = f"is that of --train to take where there is no --{name}"
+        return {name: reason for name, reason in found.items() if name in given}
+
+
+@settings()
+class TextFiles(Files):
+    """Texts of files, of TensorFlow Datasets, or made by code."""
+
+    title = "data"
+
+    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
+    splits: dict = option(
+        {"train": "train", "validation": "validation", "test": ("test",)},
+        "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
+        changeable=True,
+    )
 
     SPLIT = ("tfds",)  # sources that have splits
 
@@ -375,9 +393,19 @@ class TextFiles:
 
     def unused(self, given):
         found = super().unused(given)
-        if "test" in given:
-            found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
-            del found["train"]
         if "test" in given or self._source() not in self.SPLIT:
             found["splits"] = f"is only for data by {' or '.join(map(flag, self.SPLIT))}, not for files"
         return {name: reason for name, reason in found.items() if name in given}
+
+
+@settings()
+class Examples:
+    """The examples that are used, and their batches."""
+
+    title = "data"
+
+    validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
+    split_seed: int = option(0, "of the choice of these shares and of --max-examples")
+    max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
+    batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
+    num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)

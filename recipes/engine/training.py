@@ -22,6 +22,7 @@ from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (
     Compilations,
     GradientNorm,
+    Model,
     Progress,
     Resume,
     Throughput,
@@ -229,6 +230,12 @@ def _first_model(task):
 def _lora_rank(config):
     """Returns the rank of `--lora-rank`; `None` for none, and in recipes without it."""
     return getattr(config, "lora_rank", None)
+
+
+def column_trainer(columns, call):
+    """Returns a model to train: of integer inputs `(B, n)` of these names, given to `call` as a dictionary."""
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in columns}
+    return Model(inputs, call(inputs), name="trainer")
 
 
 def _remark_on_size(task, trainer):

@@ -22,6 +22,7 @@ MAKERS = {
     models.T5: lambda **given: models.T5(9, **given),
     models.Bert: lambda **given: models.Bert(**{**BERT, **given}),
     models.EncoderClassifier: head(models.EncoderClassifier, 2),
+    models.TokenClassifier: head(models.TokenClassifier, 2),
     models.MaskedLMPretraining: lambda **given: models.MaskedLMPretraining(
         models.MaskedLM(models.Bert(**BERT)), **MASKS, **given
     ),

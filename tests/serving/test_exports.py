@@ -30,11 +30,14 @@ KINDS = (
     "classifier_pieces",
     "pairs_word_pieces",
     "pairs_bytes",
+    "tagger_word_pieces",
+    "tagger_bytes",
     "regressor",
     "image_classifier",
     "pixel_classifier",
     "vit_classifier",
     "graph_to_text",
+    "question_answerer",
 )
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
@@ -54,6 +57,8 @@ SHAPES = {  # of the requests that each model is exported with
     "classifier_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "pairs_word_pieces": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "pairs_bytes": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
+    "tagger_word_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
+    "tagger_bytes": [("serving_default", {"text": (size,)}) for size in (1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
     **dict.fromkeys(
@@ -65,6 +70,7 @@ SHAPES = {  # of the requests that each model is exported with
         for name in ("serving_default", "n_best")
         for size in (1, 8)
     ],
+    "question_answerer": [("serving_default", {"question": (size,), "context": (size,)}) for size in (1, 8)],
 }
 
 

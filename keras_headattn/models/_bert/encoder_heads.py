@@ -1,4 +1,4 @@
-"""Heads of pre-trained encoders: classes and numbers, masked tokens, replaced tokens."""
+"""Heads of pre-trained encoders: classes and numbers, of texts and tokens; masked tokens, replaced tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -178,6 +178,50 @@ class EncoderClassifier(_Head):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **arguments_of(self, EncoderClassifier, "encoder")}
+
+
+@register_keras_serializable(package="keras_headattn")
+class TokenClassifier(_Head):
+    """Classifier of each token, on the states of a `Bert`: names in a text, parts of speech.
+
+    It has dropout and a linear layer, as in Hugging Face. Logits are float32 even under mixed precision.
+    `serving.Tagger` makes entities of them.
+
+    Source: Devlin et al. 2019, section 5.3.
+
+    Args:
+        encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
+        num_outputs: number of classes.
+        dropout, seed: rate of the dropout in the head, and its seed.
+
+    Call arguments:
+        inputs, return_intermediates: as in `EncoderClassifier`.
+
+    Returns:
+        `(B, n, num_outputs)`.
+
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
+    >>> tuple(TokenClassifier(encoder, 3)(np.ones((2, 5), "int32")).shape)
+    (2, 5, 3)
+    """
+
+    def __init__(self, encoder: Bert, num_outputs: int, dropout: float = 0.1, seed: int | None = None, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.num_outputs = check_positive("num_outputs", num_outputs)
+        self.dropout = check_probability("dropout", dropout)
+        self.seed = check_seed("seed", seed)
+        self.output_dropout = layers.Dropout(dropout, seed=self.seed, dtype=self.dtype_policy)
+        self.output_projection = self._dense("output_projection", num_outputs)
+
+    def _build_head(self, width):
+        self.output_projection.build((None, None, width))
+
+    def _head(self, inputs, outputs, training):
+        states = self.output_dropout(outputs["sequence_output"], training=training)
+        return ops.cast(self.output_projection(states), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **arguments_of(self, TokenClassifier, "encoder")}
 
 
 @register_keras_serializable(package="keras_headattn")
