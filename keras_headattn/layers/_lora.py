@@ -163,7 +163,7 @@ def _merge(dense):
         # not `dense.kernel`, which is rounded to the precision of the computation
         kernel.assign_add(dense.lora_alpha / dense.lora_rank * ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b))
     else:
-        merged: dict[str, Any] = {}
+        merged = {}
         dense.save_own_variables(merged)
         dense.load_own_variables({place: ops.convert_to_numpy(value) for place, value in merged.items()})
     for name, value in list(vars(dense).items()):
