@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
     ["_private", "_identifiers", "_recompute", "_tensorflow", "_types", "_validation"],
+    ["_saved_quantization"],
     ["_heads", "_model", "_figures", "_attention_page", "ops"],
     ["positions", "_random"],
     ["layers", "optimizers", "losses", "regularizers"],

@@ -38,7 +38,7 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
             chooses among all; `DisentangledMaskAttention` and `DynamicallyComposableAttention`, where other sizes
             depend on the number of heads; `GraphAttention`; `LuongAttention`; `MultiTokenAttention`, if all heads are
             one group of `mix_weights`; any layer with `ALiBiPositions`, which have a slope for each head; and attention
-            whose heads are channels of the output, as in `AugmentedConv2D`.
+            whose heads are channels of the output, as in `AugmentedConv2D`; or if weights are quantized or have LoRA.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
@@ -48,6 +48,9 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
     """
     check_number("keep", keep, above=0, most=1)
     layers = attention_layers(model)
+    for layer in flatten_layers(model):
+        if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
+            raise ValueError(f"Weights must be plain, not quantized or with LoRA. Received: {layer.path} of `model`")
     pruned = rebuilt(model, functools.partial(_smaller, keep=keep))
     kept = _choose(layers, importance, keep)
     places = {  # by variable: the number of heads, and the heads to keep

@@ -37,7 +37,7 @@ def enable_lora(
     Args:
         layer: built layer or model, with attention layers of this library or `keras.layers.MultiHeadAttention`.
             Load weights first: loading resets the updates to zero for good.
-        rank: number of columns of `A`.
+        rank: size of the last axis of `A`, which has the other axes of W, such as `(D, h, rank)` for queries.
         alpha: factor of the updates, before the division by `rank`. Default `None`: `rank`.
         projections: some of `"query"`, `"key"`, `"value"` and `"output"`, where an attention layer has them.
         own_weights: True to train all other weights of attention layers in full, such as kernels that mix heads,
@@ -163,7 +163,7 @@ def _merge(dense):
         # not `dense.kernel`, which is rounded to the precision of the computation
         kernel.assign_add(dense.lora_alpha / dense.lora_rank * ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b))
     else:
-        merged: dict[str, Any] = {}
+        merged = {}
         dense.save_own_variables(merged)
         dense.load_own_variables({place: ops.convert_to_numpy(value) for place, value in merged.items()})
     for name, value in list(vars(dense).items()):

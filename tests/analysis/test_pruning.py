@@ -224,3 +224,12 @@ def test_models_that_cannot_be_pruned():
     model = keras.Model(image, layers.AugmentedConv2D(16, 3, attention=attention)(image))
     with pytest.raises(ValueError, match="does not follow the heads"):
         prune_heads(model, None, 0.5)
+
+
+def test_weights_that_are_not_plain():
+    for change in (lambda layer: layers.enable_lora(layer, 2), lambda layer: layer.query_dense.quantize("int8")):
+        x = keras.Input((5, 8))
+        model = keras.Model(x, layers.MultiHeadAttention(4, 2)(x, x))
+        change(model.layers[-1])
+        with pytest.raises(ValueError, match="Weights must be plain, .*Received: multi_head_attention.* of `model`"):
+            prune_heads(model, None, 0.5)
