@@ -17,6 +17,7 @@ FLOORS = [
     ["headattn_io"],
     ["_private", "_identifiers", "_recompute", "_tensorflow", "_types", "_validation"],
     ["_saved_quantization"],
+    ["_saved_quantization"],
     ["_heads", "_model", "_figures", "_attention_page", "ops"],
     ["positions", "_random"],
     ["layers", "optimizers", "losses", "regularizers"],
