@@ -24,7 +24,11 @@ class Examples:
         raise NotImplementedError
 
     def take(self, indices: Iterable[int]) -> Self:
-        """Returns the examples at some indices."""
+        """Returns the examples at some indices.
+
+        Args:
+            indices: sequence of ints.
+        """
         raise NotImplementedError
 
     def sample(self, number: int | None, seed: int = 0) -> Self:

@@ -39,7 +39,8 @@ class TaggedText(Examples):
             indices: sequence of ints.
         """
         indices = list(indices)
-        return type(self)(*([side[index] for index in indices] for side in (self.words, self.tags)), self.name)
+        words, tags = ([side[index] for index in indices] for side in (self.words, self.tags))
+        return type(self)(words, tags, self.name)
 
 
 def read_conll(

@@ -139,7 +139,7 @@ class Tagger:
 
 
 class _Graph(tf.Module):
-    """What a tagger does in the graph."""
+    """Operations of a tagger in the graph."""
 
     def __init__(self, windows, probabilities, names):
         super().__init__()

@@ -28,8 +28,8 @@ def names_in_sentences(train_size=2_000, validation_size=200, test_size=200, see
     Names are made of syllables, at random: those of the test set are mostly new.
 
     >>> corpus = names_in_sentences(2, 1, 1)["train"]
-    >>> corpus.words[0], corpus.tags[0]
-    (['PER', 'was'], ['O', 'O'])
+    >>> len(corpus), corpus.words[0][:3], corpus.tags[0][:3]
+    (2, ['Nobody', 'knew', 'why'], ['O', 'O', 'O'])
     """
     sizes = {"train": train_size, "validation": validation_size, "test": test_size}
     return {
