@@ -599,9 +599,17 @@ async function definitionsOf(model, signal) {
   return (await fetchJson(`${addressOf(model)}/metadata`, { signal })).metadata.signature_def.signature_def;
 }
 
-// The entities of an answer with their scores; undefined for other models. A batch pads them with kinds of no text.
-function entitiesOf({ entities, kinds, scores }) {
-  return entities?.map((text, index) => [`${kinds[index]}: ${text}`, scores[index]]).filter((_, index) => kinds[index]);
+// The inputs that the two fields stand for, and what these are called; undefined if a model takes no text.
+function fieldsOf({ serving_default: signature }) {
+  const names = { text: "Text", second_text: "Second text" };
+  const asked = { question: "Question", context: "Text" };
+  return [names, asked].map(Object.entries).find(([[first]]) => signature?.inputs[first])?.filter(([input]) => signature.inputs[input]);
+}
+
+// Entities or answers with their scores; undefined for other models. A batch pads them with empty ones.
+function partsOf({ entities, kinds, answers, scores, has_answer: hasAnswer = true }) {
+  const texts = answers ?? entities?.map((text, index) => kinds[index] && `${kinds[index]}: ${text}`);
+  return texts?.map((text, index) => [text, scores[index]]).filter(([text]) => text && hasAnswer);
 }
 
 async function askModel(model, texts, signal) {
@@ -613,22 +621,22 @@ async function askModel(model, texts, signal) {
     throw new Error(`There is no model \u201c${model}\u201d here. There are: ${known.join(", ") || "none that takes text"}.`);
   });
   const name = definitions.attention ? "attention" : "serving_default";
-  const inputs = Object.keys(definitions[name]?.inputs ?? {});
-  if (!inputs.includes("text")) throw new Error(`${model} takes no text.`);
-  const instance = { text: texts[0] };
-  if (inputs.includes("second_text")) instance.second_text = texts[1];
+  const fields = fieldsOf(definitions);
+  if (!fields) throw new Error(`${model} takes no text.`);
+  const instance = Object.fromEntries(fields.map(([input], index) => [input, texts[index]]));
   const asked = Object.values(instance);
   const body = JSON.stringify({ signature_name: name, instances: [instance] });
   const [answer] = (await fetchJson(`${addressOf(model)}:predict`, { method: "POST", body, signal })).predictions;
   if (name === "attention") return viewOfAnswer(model, answer, asked);
   const found = typeof answer === "object" ? answer : { values: answer };
   const unknown = "This model was exported without the signature `attention`: its maps are not known.";
-  const note = [noteOf(found), found.entities ? "" : unknown].filter(Boolean).join(" ");
-  const classes = entitiesOf(found) ?? found.classes?.map((label, index) => [label, found.scores[index]]);
-  const answer = classes?.length === 0 ? "Nothing was found." : undefined;
+  const parts = partsOf(found);
+  const note = [noteOf(found), parts ? "" : unknown].filter(Boolean).join(" ");
+  const classes = parts ?? found.classes?.map((label, index) => [label, found.scores[index]]);
+  const nothing = parts?.length === 0 ? "Nothing was found." : undefined;
   return {
     model,
-    answer: found.translations ?? (classes ? answer : String(found.values)),
+    answer: found.translations ?? (classes ? nothing : String(found.values)),
     score: classes ? undefined : found.scores,
     classes,
     note,
@@ -706,8 +714,8 @@ function offerExamples(examples) {
   const buttons = examples.slice(0, 3).map((example) => {
     const text = Object.values(example).join(" | ");
     const onclick = () => {
-      $("text").value = example.text;
-      $("second-text").value = example.second_text ?? "";
+      $("text").value = example.text ?? example.question;
+      $("second-text").value = example.second_text ?? example.context ?? "";
       $("ask").requestSubmit();
     };
     return make("button", { type: "button", dir: "auto", text, onclick });
@@ -723,7 +731,10 @@ async function startServer() {
   const adapt = async () => {
     try {
       const definitions = await Promise.all(models().map((model) => definitionsOf(model)));
-      $("second").hidden = !definitions.some((found) => found.serving_default?.inputs.second_text);
+      const fields = definitions.map(fieldsOf).filter(Boolean);
+      const most = fields.find((found) => found.length > 1) ?? fields[0] ?? [];
+      $("second").hidden = most.length < 2;
+      most.forEach(([, name], index) => (document.querySelectorAll("#ask .wide label")[index].textContent = name));
     } catch {
       /* the answer to a request will say so */
     }

@@ -48,9 +48,10 @@ class Answer:
 class QuestionAnswerer:
     """Answers questions about texts with parts of them.
 
-    Contexts of any length are read in windows, see `text.QuestionWindows`. An answer's score is the sum of the logits
-    of its first and its last piece; its probability is the softmax over the 20 best answers and, with a `threshold`, no
-    answer. The score of no answer is that of the first id, in the window where it is least, minus the best answer's.
+    Contexts of any length are read in windows, see `text.QuestionWindows`. The score of an answer is the sum of the
+    logits of its first and its last piece. Its probability is the softmax over the 20 best answers and, with a
+    `threshold`, no answer. The score of no answer is that of the first id, in the window where it is least, minus the
+    best answer's.
 
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3, and its program for SQuAD.
 

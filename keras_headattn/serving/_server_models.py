@@ -167,7 +167,8 @@ class Version:
     @property
     def takes_text(self):
         """bool, True if the page can query it."""
-        return "text" in getattr(self.signatures.get("serving_default"), "inputs", ())
+        inputs = getattr(self.signatures.get("serving_default"), "inputs", ())
+        return "text" in inputs or {"question", "context"} <= {*inputs}
 
     def signature(self, name):
         if name not in self.signatures:

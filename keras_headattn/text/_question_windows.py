@@ -137,10 +137,9 @@ def _has_most_context(places, sizes):
     scores = 100 * tf.minimum(left, size - 1 - left) + size  # the longer window counts if these are equal
     total = tf.reduce_max(tf.concat([there + 1, [0]], axis=0))
     is_best = scores == tf.gather(tf.math.unsorted_segment_max(scores, there, total), there)
-    windows = tf.where(is_best, windows, tf.size(sizes, tf.int64))
-    return tf.cast(
-        is_best & (windows == tf.gather(tf.math.unsorted_segment_min(windows, there, total), there)), tf.int32
-    )
+    candidates = tf.where(is_best, windows, tf.size(sizes, tf.int64))
+    first = tf.gather(tf.math.unsorted_segment_min(candidates, there, total), there)
+    return tf.cast(windows == first, tf.int32)
 
 
 def _label(answer, mask, starts, ends):

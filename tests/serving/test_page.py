@@ -51,11 +51,18 @@ def server(tmp_path_factory):
         pieces = {"pieces": repeated(["a", "good", "film"], text)}
         return classify(text) | pieces | {"pooling": repeated(POOLING[0], text)}
 
+    def find(question, context):
+        has_answer = tf.strings.length(question) > 3
+        found = {"answers": tf.stack([context, question], axis=1), "scores": repeated([0.75, 0.25], question)}
+        return found | {"has_answer": has_answer, "no_answer_score": repeated(0.5, question)}
+
     text = [tf.TensorSpec((None,), tf.string, name="text")]
+    asked = [tf.TensorSpec((None,), tf.string, name=name) for name in ("question", "context")]
     models = {
         "demo": {"serving_default": (translate, text), "attention": (translate_maps, text)},
         "reviews": {"serving_default": (classify, text), "attention": (classify_maps, text)},
         "plain": {"serving_default": (lambda text: translate(text) | cut(text), text)},
+        "questions": {"serving_default": (find, asked)},
         "digits": {"serving_default": (lambda x: {"y": x}, [tf.TensorSpec((None,), tf.float32, name="x")])},
     }
     for name, signatures in models.items():
@@ -95,7 +102,7 @@ def check_words(page, selector, weights, most):
 def test_the_first_screen(page):
     """Comes first: there is no answer yet."""
     assert page.js("[...document.querySelectorAll('#models option')].map(option => option.value)") == [
-        "demo", "reviews", "plain"
+        "demo", "reviews", "plain", "questions"
     ]  # of digits it cannot ask  # fmt: skip
     examples = "[...document.querySelectorAll('#examples button')]"
     assert page.js(f"{examples}.map(button => button.textContent)") == ["two cats", "<b>three</b>"]
@@ -202,7 +209,7 @@ def test_errors_and_models_without_maps(page):
     assert "A text may have 100 bytes. Received: 101 bytes" in page.js(error)
     assert page.js(views) == 0  # no answer to another text
     run(page, model="none")
-    assert page.js(error) == "There is no model “none” here. There are: demo, reviews, plain."
+    assert page.js(error) == "There is no model “none” here. There are: demo, reviews, plain, questions."
     run(page, model="http://localhost:1/v1/models/none")
     assert page.js(error).startswith("The server does not answer")
     run(page, model="demo/versions/9")
@@ -213,6 +220,24 @@ def test_errors_and_models_without_maps(page):
     assert page.js("document.querySelector('#error').hidden")
     assert "without the signature" in page.js("document.querySelector('.view').textContent")
     assert page.js("document.querySelector('.answer').textContent") == BAD
+
+
+def test_a_question_is_asked_of_a_text(page):
+    labels = "[...document.querySelectorAll('#ask .wide:not([hidden]) label')].map(label => label.textContent).join()"
+    assert page.js(labels) == "Text"
+    page.fill("#model-0", "questions")
+    page.js("document.querySelector('#model-0').dispatchEvent(new Event('change'))")
+    page.wait(f"{labels} === 'Question,Text'")
+    page.fill("#second-text", "<b>Ann</b> runs")
+    run(page, "Who?", "questions")
+    classes = "[...document.querySelectorAll('.classes li')].map(line => line.textContent)"
+    assert page.js(classes) == ["<b>Ann</b> runs0.750", "Who?0.250"]
+    assert "without the signature" not in page.js("document.querySelector('.view').textContent")
+    run(page, "Who", "questions")
+    assert page.js("document.querySelector('.answer').textContent") == "Nothing was found."
+    page.fill("#model-0", "demo")
+    page.js("document.querySelector('#model-0').dispatchEvent(new Event('change'))")
+    page.wait(f"{labels} === 'Text'")
 
 
 def test_what_was_cut_is_said(page):
