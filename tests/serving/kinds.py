@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_headattn.data import central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import GraphWriter, Transformer
+from keras_headattn.models import Bert, EncoderClassifier, GraphWriter, Transformer
 from keras_headattn.serving import (
     export_classifier,
     export_id_translator,
@@ -24,6 +24,7 @@ from keras_headattn.serving import (
 from keras_headattn.serving._warmup import read_warmup
 from keras_headattn.text import (
     BytePairTokenizer,
+    ModernBertTokenizer,
     SentencePieceTokenizer,
     WordPieceTokenizer,
     WordTokenizer,
@@ -48,6 +49,7 @@ TEXT = {  # those that need tensorflow-text, with the names of its libraries
     "translator": ("sentencepiece_tokenizer",),
     "classifier_pieces": ("sentencepiece_tokenizer",),
     "pairs_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
+    "modernbert": ("normalize_ops",),
 }
 
 
@@ -84,6 +86,9 @@ def export_all(folder):
     words = WordTokenizer(learn_words(ENGLISH))
     word_pieces = WordPieceTokenizer(learn_wordpieces(ENGLISH, 60))
     byte_pairs = BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", *"acdeghnorstuw", "Ġ", "at", "Ġt"], ["a t", "Ġ t"])
+    modern = ModernBertTokenizer(
+        ["[UNK]", "[PAD]", "[CLS]", "[SEP]", *"acdeghnorstuw", "Ġ", "at", "Ġt"], ["a t", "Ġ t"]
+    )
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
     paths = {
@@ -102,6 +107,7 @@ def export_all(folder):
             _text_model(byte_pairs, 3), byte_pairs, CLASSES, folder / "bytes", 20, True, cpu_only=True
         ),
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
+        "modernbert": export_classifier(_modernbert(modern), modern, CLASSES, folder / "modernbert", 20),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
         "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
@@ -118,6 +124,7 @@ def export_all(folder):
         "pairs_word_pieces": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
         "pairs_bytes": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
         "regressor": {"serving_default": {"text": texts}},
+        "modernbert": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
         "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
         "graph_to_text": {name: graph_arrays(GRAPHS) for name in ("serving_default", "n_best")},
@@ -173,6 +180,12 @@ def _segments_model(tokenizer):
     segments = keras.layers.Embedding(2, 6, embeddings_initializer="random_normal")
     x = keras.layers.Add()([tokens(inputs["token_ids"]), segments(inputs["segment_ids"])])
     return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalMaxPooling1D()(x)))
+
+
+def _modernbert(tokenizer):
+    own = dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id, sliding_window=3)
+    encoder = Bert.from_size("modernbert_base", num_layers=2, hidden_dim=24, intermediate_dim=16, **own)
+    return EncoderClassifier(encoder, 3, "modernbert")
 
 
 def _image_model():

@@ -29,6 +29,7 @@ KINDS = (
     "pairs_word_pieces",
     "pairs_bytes",
     "regressor",
+    "modernbert",
     "image_classifier",
     "pixel_classifier",
     "graph_to_text",
@@ -52,6 +53,7 @@ SHAPES = {  # of the requests that each model is exported with
     "pairs_word_pieces": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "pairs_bytes": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
+    "modernbert": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
     "pixel_classifier": [
         (name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)
