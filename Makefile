@@ -1,5 +1,5 @@
 # `make translate` runs the main job, `make check` the fast tests and the linter, `make test` all tests, `make test-torch` those on Keras's PyTorch backend, `make docs` writes the
-# documentation as HTML, `make serve-check` runs exports in an older TensorFlow and in OpenVINO. Each makes its own environments first.
+# documentation as HTML, `make serve-check` runs exports in an older TensorFlow and in OpenVINO, with ARGS="--serving IMAGE" in TensorFlow Serving too. Each makes its own environments first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -30,7 +30,7 @@ lint: $(VENV)/.tests
 	$(BIN)/mypy
 
 serve-check: $(VENV)/.tests $(VENV)-tensorflow-2.20/complete $(VENV)-openvino/complete
-	$(BIN)/python -m tests.serving.check --tensorflow $(VENV)-tensorflow-2.20/bin/python --openvino $(VENV)-openvino/bin/python
+	$(BIN)/python -m tests.serving.check --tensorflow $(VENV)-tensorflow-2.20/bin/python --openvino $(VENV)-openvino/bin/python $(ARGS)
 
 # The file marks that the extra of this name is installed, on machines with NVIDIA GPUs TensorFlow's CUDA libraries too.
 $(VENV)/.%: setup.py pyproject.toml | $(VENV)/complete

@@ -11,7 +11,7 @@ README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md")
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
-HTTP = ["starlette>=1.10", "uvicorn>=0.54"]  # the local server
+HTTP = ["starlette>=1.10", "uvicorn>=0.54", "prometheus-client>=0.23"]  # the local server
 SERVING = HTTP + ["tensorflow-serving-api>=2.21"]  # and its gRPC
 TORCH = "torch>=2.13"
 CTRANSLATE2 = "ctranslate2>=4.8.5"
@@ -26,6 +26,7 @@ TESTS = [
     "mypy>=2.0",
     "keras-hub>=0.32",
     "tokenizers>=0.22",
+    "pyyaml>=6.0",
     MSGPACK,
 ]
 # The parity oracle: end of life, its wheels stop at Python 3.11.
@@ -43,6 +44,7 @@ setup(
         "torch": [TORCH],
         "t5x": [MSGPACK],
         "ctranslate2": [CTRANSLATE2],
+        "loggers": ["wandb>=0.20", "mlflow>=3.0"],
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],

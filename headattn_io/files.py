@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import secrets
 import zlib
 from collections.abc import Iterator
@@ -149,6 +150,23 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_local(name: str, path: Path) -> None:
+    """Checks that a path is one of this machine: a folder of the name `gs:` would be made for a bucket.
+
+    Args:
+        name: the argument or option, for the error.
+        path: str or path.
+
+    Raises:
+        ValueError: for an address such as `gs://bucket/run`.
+    """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):  # `pathlib` leaves one slash; C:/ is a disk
+        raise ValueError(
+            f"{name} must be a path of this machine. Mount the bucket (gcsfuse, s3fs, rclone mount), or copy the files "
+            f"from it before and to it afterwards. Received: {path}"
+        )
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[pathlib.Path]:
     """Yields a temporary path that replaces `path` when the block ends, or is deleted if it fails.
@@ -156,6 +174,7 @@ def atomic_path(path: Path) -> Iterator[pathlib.Path]:
     Thus a crash or full disk leaves the previous file. The temporary file is in the same folder, which is created,
     hidden, and has the same suffixes.
     """
+    check_local("`path`", path)
     path = pathlib.Path(path)
     _make_folder(path.parent)
     stem, dot, suffixes = path.name.partition(".")

@@ -17,8 +17,46 @@ HEAD = 50  # lines that it is found in
 MOST_CHARACTERS = 2**31 - 1  # of a field of csv; Python's own limit is less than a long document has
 
 
+class Examples:
+    """Base of data sets in memory: a subclass has a length and `take`."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def take(self, indices: Iterable[int]) -> Self:
+        """Returns the examples at some indices."""
+        raise NotImplementedError
+
+    def sample(self, number: int | None, seed: int = 0) -> Self:
+        """Returns a random sample of the examples, in their order.
+
+        Args:
+            number, seed: size of the sample, `None` for all, and its seed.
+        """
+        if number is None or number >= len(self):
+            return self
+        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
+
+    def split(self, shares: Sequence[float], seed: int = 0) -> list[Self]:
+        """Splits the examples at random into disjoint parts, in their order.
+
+        Args:
+            shares: share of each part but the first, which gets the rest.
+            seed: int.
+
+        Raises:
+            ValueError: if a part would be empty.
+        """
+        order = np.random.default_rng(seed).permutation(len(self))
+        ends = np.cumsum([0, *(round(share * len(self)) for share in shares)])
+        parts = [order[ends[-1] :], *(order[start:end] for start, end in zip(ends, ends[1:], strict=False))]
+        if not all(map(len, parts)):
+            raise ValueError(f"Every part of a data set needs examples. Received: {len(self)} in parts of {shares}")
+        return [self.take(sorted(part)) for part in parts]
+
+
 @dataclasses.dataclass(frozen=True)
-class LabelledText:
+class LabelledText(Examples):
     """Texts, or pairs of texts, with labels.
 
     Args:
@@ -57,7 +95,7 @@ class LabelledText:
     def __len__(self):
         return len(self.texts)
 
-    def take(self, indices: Iterable[int]) -> "LabelledText":
+    def take(self, indices: Iterable[int]) -> Self:
         """Returns the examples at some indices.
 
         Args:
@@ -67,7 +105,7 @@ class LabelledText:
         def some(values):
             return None if values is None else [values[index] for index in indices]
 
-        return LabelledText(some(self.texts), some(self.labels), self.name, some(self.second_texts))
+        return type(self)(some(self.texts), some(self.labels), self.name, some(self.second_texts))
 
     def without(self, labels: Collection[str]) -> "LabelledText":
         """Returns the examples that have none of these labels.
@@ -76,33 +114,6 @@ class LabelledText:
             labels: collection of str.
         """
         return self.take([index for index, label in enumerate(self.labels) if label not in labels])
-
-    def sample(self, number: int | None, seed: int = 0) -> "LabelledText":
-        """Returns a random sample of the examples, in their order.
-
-        Args:
-            number, seed: size of the sample, `None` for all, and its seed.
-        """
-        if number is None or number >= len(self):
-            return self
-        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
-
-    def split(self, shares: Sequence[float], seed: int = 0) -> list["LabelledText"]:
-        """Splits the examples at random into disjoint parts, in their order.
-
-        Args:
-            shares: share of each part but the first, which gets the rest.
-            seed: int.
-
-        Raises:
-            ValueError: if a part would be empty.
-        """
-        order = np.random.default_rng(seed).permutation(len(self))
-        ends = np.cumsum([0, *(round(share * len(self)) for share in shares)])
-        parts = [order[ends[-1] :], *(order[start:end] for start, end in zip(ends, ends[1:], strict=False))]
-        if not all(map(len, parts)):
-            raise ValueError(f"Every part of a data set needs examples. Received: {len(self)} in parts of {shares}")
-        return [self.take(sorted(part)) for part in parts]
 
 
 def read_labelled(

@@ -7,9 +7,10 @@ import keras
 
 from headattn_io.files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
+from keras_headattn._saved_quantization import SavedQuantization
 
 
-class Model(keras.Model):
+class Model(SavedQuantization, keras.Model):
     """Base of subclassed models; refuses HDF5 files, which Keras writes for them but cannot read."""
 
     compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call

@@ -9,6 +9,8 @@ It speaks TensorFlow Serving's REST API, for trials and tests on this machine. P
 serves the same folders. A model is named after its folder; NAME=FOLDER gives it another name. New versions are taken up
 as they appear. Ctrl-C or SIGTERM ends it once the requests that have come are answered.
 
+/metrics has metrics for Prometheus, and /healthz answers 200 once every model has a version.
+
 The page is at the address that is printed. It shows the maps of models that were exported with the signature
 `attention`, as those of recipes.translate and recipes.classify are.
 """
@@ -31,7 +33,7 @@ def main(arguments=None):
     with one_line_errors():
         models = _models(options.models)
         labels = dict(map(_label, options.label))
-        for package in ("starlette", "uvicorn"):
+        for package in ("starlette", "uvicorn", "prometheus_client"):
             optional_import(package, extra="serving")
         print(f"Loading {', '.join(models)}", flush=True)
         quiet_tensorflow()

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import os
+import pathlib
 
 import pytest
 
@@ -90,6 +91,14 @@ def test_new_folders_are_on_the_disk_too(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "sync", synced.append)
     write_atomically(tmp_path / "a" / "b" / "file", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
+
+
+@pytest.mark.parametrize("path", ["gs://bucket/a.json", pathlib.Path("s3://bucket/a.json"), "gs:/bucket/a.json"])
+def test_addresses_of_buckets_make_no_folder(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"`path` must be a path of this machine.* Received: {path}$"):
+        write_atomically(path, b"text")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp500"])

@@ -599,6 +599,11 @@ async function definitionsOf(model, signal) {
   return (await fetchJson(`${addressOf(model)}/metadata`, { signal })).metadata.signature_def.signature_def;
 }
 
+// The entities of an answer with their scores; undefined for other models. A batch pads them with kinds of no text.
+function entitiesOf({ entities, kinds, scores }) {
+  return entities?.map((text, index) => [`${kinds[index]}: ${text}`, scores[index]]).filter((_, index) => kinds[index]);
+}
+
 async function askModel(model, texts, signal) {
   const isAddress = /^https?:/.test(model);
   const known = isAddress ? [] : (await listedModels()).filter((listed) => listed.takes_text).map(({ name }) => name);
@@ -618,11 +623,12 @@ async function askModel(model, texts, signal) {
   if (name === "attention") return viewOfAnswer(model, answer, asked);
   const found = typeof answer === "object" ? answer : { values: answer };
   const unknown = "This model was exported without the signature `attention`: its maps are not known.";
-  const note = [noteOf(found), unknown].filter(Boolean).join(" ");
-  const classes = found.classes?.map((label, index) => [label, found.scores[index]]);
+  const note = [noteOf(found), found.entities ? "" : unknown].filter(Boolean).join(" ");
+  const classes = entitiesOf(found) ?? found.classes?.map((label, index) => [label, found.scores[index]]);
+  const answer = classes?.length === 0 ? "Nothing was found." : undefined;
   return {
     model,
-    answer: found.translations ?? (classes ? undefined : String(found.values)),
+    answer: found.translations ?? (classes ? answer : String(found.values)),
     score: classes ? undefined : found.scores,
     classes,
     note,

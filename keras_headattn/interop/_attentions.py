@@ -10,6 +10,7 @@ from keras_headattn._private import flatten_layers
 from keras_headattn.interop._copying import Report, copy_weights, weights_by_name
 from keras_headattn.interop._tables import STOCK
 from keras_headattn.layers import Attention, GroupedQueryAttention, MultiHeadAttention
+from keras_headattn.layers._lora import with_lora
 
 STOCK_CLASSES = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 OF_ADDONS = {
@@ -75,6 +76,8 @@ def _attentions(layer, classes):
     for each in attentions:
         if not each.built:
             raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")
+        if with_lora(each):
+            raise ValueError(f"Weights with LoRA must be merged: use `merge_lora` first. Received: {each.name!r}")
     return attentions
 
 

@@ -20,9 +20,11 @@ CLASSES = {
     ("bert", None): "BertModel",
     ("bert", "MaskedLM"): "BertForMaskedLM",
     ("bert", "EncoderClassifier"): "BertForSequenceClassification",
+    ("bert", "TokenClassifier"): "BertForTokenClassification",
     ("roberta", None): "RobertaModel",
     ("roberta", "MaskedLM"): "RobertaForMaskedLM",
     ("roberta", "EncoderClassifier"): "RobertaForSequenceClassification",
+    ("roberta", "TokenClassifier"): "RobertaForTokenClassification",
     ("electra", None): "ElectraModel",
     ("electra", "MaskedLM"): "ElectraForMaskedLM",
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
@@ -30,6 +32,10 @@ CLASSES = {
     ("modernbert", None): "ModernBertModel",
     ("modernbert", "MaskedLM"): "ModernBertForMaskedLM",
     ("modernbert", "EncoderClassifier"): "ModernBertForSequenceClassification",
+    ("bert", "SpanAnswerer"): "BertForQuestionAnswering",
+    ("roberta", "SpanAnswerer"): "RobertaForQuestionAnswering",
+    ("electra", "SpanAnswerer"): "ElectraForQuestionAnswering",
+    ("electra", "TokenClassifier"): "ElectraForTokenClassification",
 }
 
 
@@ -50,8 +56,9 @@ def to_hugging_face(
     has, 1e-5, weights are scaled, which leaves the logits the same up to rounding.
 
     Args:
-        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`;
-            or `ElectraPretraining`, written to folders `generator` and `discriminator`.
+        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier`, `TokenClassifier` and
+            `SpanAnswerer`; `T5`; a `Transformer`; or `ElectraPretraining`, written to folders `generator` and
+            `discriminator`.
         folder: str or path, created if missing. Existing files are replaced.
         model_type: "bert", "roberta", "electra" or "modernbert", for encoders. Default `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
@@ -159,7 +166,7 @@ def of_encoder(model, encoder, model_type):
 
 def _labels(model, head):
     """Returns the names of a classifier's classes, for the configuration."""
-    if head != "EncoderClassifier":
+    if head not in ("EncoderClassifier", "TokenClassifier"):
         return {}
     names = {str(number): f"LABEL_{number}" for number in range(model.num_outputs)}
     return {"id2label": names, "label2id": {label: int(number) for number, label in names.items()}}

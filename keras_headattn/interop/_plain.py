@@ -6,6 +6,7 @@ from keras import ops
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import store, weights_by_name
 from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.layers._lora import with_lora
 from keras_headattn.positions import LearnedPositions, SinusoidalPositions
 
 # Attention options that Hugging Face models cannot express.
@@ -70,6 +71,8 @@ def plain_parts(model, types=(MultiHeadAttention,)):
 
     Layers that equal multi-head attention become it, unless they are of one of the `types`.
     """
+    if with_lora(model):
+        refuse("LoRA. Add it to the kernels by `layers.merge_lora(model)` first", model.name)
     encoder = getattr(model, "encoder", model)
     if not encoder.built:
         encoder.build()

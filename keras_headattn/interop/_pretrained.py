@@ -54,6 +54,8 @@ from keras_headattn.models import (
     EncoderClassifier,
     MaskedLM,
     ReplacedTokenDetector,
+    SpanAnswerer,
+    TokenClassifier,
     Transformer,
     TransformerEncoder,
 )
@@ -62,7 +64,13 @@ from keras_headattn.positions import BucketPositions, LearnedPositions, Sinusoid
 ENCODERS = ("bert", *ROBERTAS, "electra", "modernbert")
 T5S = ("t5", "mt5")
 TRANSLATORS = ("marian", "m2m_100", "blenderbot")
-HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
+HEAD_CLASSES = {
+    "masked_lm": MaskedLM,
+    "replaced_token": ReplacedTokenDetector,
+    "classifier": EncoderClassifier,
+    "span_answerer": SpanAnswerer,
+    "token_classifier": TokenClassifier,
+}
 
 
 def from_pretrained(
@@ -98,8 +106,8 @@ def from_pretrained(
         path: str or path of a folder, or of a TensorFlow 1 or t5x checkpoint. Download from Hugging Face's hub first.
         attention: as in the model, for encoder and decoder. Default `"multi_head"`.
         map_initializer: as in `EvolvingAttention`, if `attention` is its name or class. Default `None`: its own.
-        head: `"masked_lm"`, `"replaced_token"` or `"classifier"` to add the checkpoint's head to an encoder. Default
-            `None`: no head.
+        head: `"masked_lm"`, `"replaced_token"`, `"classifier"`, `"token_classifier"` or `"span_answerer"` to add the
+            checkpoint's head to an encoder. Default `None`: no head.
         ignore: list of str, unknown keys of the configuration to ignore. Default: none.
         strict: bool, True to raise an error if tensors other than heads are left over. Default True.
         return_report: bool, True to return the `Report`, too. Default False.
@@ -246,14 +254,16 @@ def _head_arguments(head, kind, config, tensors):
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
     if cls is MaskedLM and kind != "bert":  # whatever the encoder's is
         return cls, {"activation": "gelu"}
-    if cls is not EncoderClassifier:
+    if cls not in (EncoderClassifier, TokenClassifier):
         return cls, {}
-    output = HEADS[kind, "EncoderClassifier"]["output_projection"] + ".weight"
+    output = HEADS[kind, cls.__name__]["output_projection"] + ".weight"
     if output not in tensors:
         raise ValueError(f"The checkpoint has no head of a classifier. Received: head={head!r}, no tensor {output}")
-    arguments = {"num_outputs": len(tensors[output]), "kind": kind}
-    if kind == "modernbert":
-        arguments["pooling"] = POOLINGS[config.get("classifier_pooling", "cls")]
+    arguments = {"num_outputs": len(tensors[output])}
+    if cls is EncoderClassifier:
+        arguments["kind"] = kind
+        if kind == "modernbert":
+            arguments["pooling"] = POOLINGS[config.get("classifier_pooling", "cls")]
     return cls, arguments
 
 

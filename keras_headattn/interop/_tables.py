@@ -65,6 +65,8 @@ HEADS = {
         "norm": "head.norm",
         "output_projection": "classifier",
     },
+    **{(kind, "SpanAnswerer"): {"output_projection": "qa_outputs"} for kind in ("bert", "roberta", "electra")},
+    **{(kind, "TokenClassifier"): {"output_projection": "classifier"} for kind in ("bert", "roberta", "electra")},
 }
 
 _SELF, _CROSS = "{side}.block.{i}.layer.0.SelfAttention", "decoder.block.{i}.layer.1.EncDecAttention"

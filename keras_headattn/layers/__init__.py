@@ -18,6 +18,7 @@ from keras_headattn.layers._interacting_head_attention import InteractingHeadAtt
 from keras_headattn.layers._interleaved_head_attention import InterleavedHeadAttention
 from keras_headattn.layers._intermediates import capture_intermediates
 from keras_headattn.layers._knocking_heads_attention import KnockingHeadsAttention
+from keras_headattn.layers._lora import enable_lora, merge_lora
 from keras_headattn.layers._luong_attention import LuongAttention
 from keras_headattn.layers._mixture_of_heads_attention import MixtureOfHeadsAttention
 from keras_headattn.layers._multi_head_attention import MultiHeadAttention
@@ -86,5 +87,7 @@ __all__ = [
     "TalkingHeadsAttention",
     "augmented_widths",
     "capture_intermediates",
+    "enable_lora",
     "get",
+    "merge_lora",
 ]

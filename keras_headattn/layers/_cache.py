@@ -29,9 +29,10 @@ def write_entry(cache, entry, index):
     """Returns the cache with the entry of new keys from row `index` on."""
     indices = {} if _shared.get() is None else _shared.get()  # by number of heads
     for name, x in entry.items():
-        if x.shape[1] not in indices:
-            indices[x.shape[1]] = row_indices(x, index)
-        cache = cache | {name: write_rows(cache[name], x, indices[x.shape[1]])}
+        heads = int(x.shape[1])  # while PyTorch traces an export sizes are tensors
+        if heads not in indices:
+            indices[heads] = row_indices(x, index)
+        cache = cache | {name: write_rows(cache[name], x, indices[heads])}
     return cache
 
 

@@ -4,7 +4,6 @@ import itertools
 import math
 
 from keras import ops
-from keras.layers import LayerNormalization
 
 from keras_headattn.ops._dense import apply_kernel, is_one, sizes, swap_heads
 
@@ -43,13 +42,6 @@ def merge_by_kernel(weights, heads, output_shape):
     rows = heads if any(map(is_one, heads.shape[1:3])) else ops.swapaxes(heads, 1, 2)
     output = apply_kernel(weights, ops.reshape(rows, (-1, h * width)))
     return ops.reshape(output, (batch, n, *(output_shape or output.shape[1:])))
-
-
-def norm_weights(norm):
-    """Returns weights with which `ops.normalize` does the same as a built layer; `None` if there are none."""
-    if type(norm) is not LayerNormalization or norm.gamma is None or norm.beta is None or len(norm.gamma.shape) > 1:
-        return None
-    return {"scale": norm.gamma + 0.0, "offset": norm.beta + 0.0}
 
 
 def _projections(layer, side):

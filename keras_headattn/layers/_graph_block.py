@@ -5,15 +5,17 @@ from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import sizes
 
 
 @register_keras_serializable(package="keras_headattn")
-class GraphBlock(layers.Layer):
+class GraphBlock(SavedQuantization):
     """Block of the graph Transformer: attention of vertices to their neighbours, and a feed-forward layer.
 
     With one layer normalisation LN, used twice,
@@ -84,10 +86,10 @@ class GraphBlock(layers.Layer):
 
     def call(self, vertices: Tensor, adjacency: Tensor, training: bool | None = None) -> Tensor:
         attended = self.attention(vertices, vertices, attention_mask=adjacency, training=training)
-        x = self.norm(vertices + attended)
+        x = apply_norm(self.norm, vertices + attended)
         rows = ops.reshape(x, (-1, x.shape[-1]))  # as a product of two matrices
         y = ops.reshape(self.outer(self.activation(self.inner(rows))), sizes(x))
-        return self.norm(x + self.dropout_layer(y, training=training))
+        return apply_norm(self.norm, x + self.dropout_layer(y, training=training))
 
     def get_config(self) -> dict[str, Any]:
         return {

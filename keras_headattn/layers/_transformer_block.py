@@ -12,9 +12,9 @@ from keras_headattn._recompute import recompute
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
-from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._intermediates import is_capturing
+from keras_headattn.layers._norms import apply_norm, norm_weights
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import normalize
@@ -42,6 +42,7 @@ class _Block(SavedNames):
         depth: int | None = None,
         seed: int | None = None,
         recompute: bool = False,
+        stochastic_depth: float = 0.0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -67,6 +68,7 @@ class _Block(SavedNames):
             None if intermediate_dim is None else check_positive("intermediate_dim", intermediate_dim)
         )
         self.dropout = check_probability("dropout", dropout)
+        self.stochastic_depth = check_probability("stochastic_depth", stochastic_depth)
         self.activation = activation
         self.normalize_first = check_boolean("normalize_first", normalize_first)
         # Replaces the self-attention's own. A model sets the same positions in its blocks before it builds them.
@@ -80,7 +82,7 @@ class _Block(SavedNames):
 
     def _build_sublayers(self, x_shape, memory_shapes, previous_scores_shape):
         """Makes and builds all sublayers; `memory_shapes` are by name of the attention."""
-        self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
+        self.norms, self.dropouts, self.skips, self.attentions, self.map_shapes = {}, {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
             is_there = self.takes_normalized and number == 0
@@ -90,6 +92,11 @@ class _Block(SavedNames):
             self.dropouts[name] = layers.Dropout(
                 self.dropout, dtype=self.dtype_policy, name=f"{name}_dropout", **self._seed(number)
             )
+            if self.stochastic_depth:
+                seed, noise = self._seed(7 + number), (None, 1, 1)
+                self.skips[name] = layers.Dropout(
+                    self.stochastic_depth, noise, dtype=self.dtype_policy, name=f"{name}_skip", **seed
+                )
         self.feed_forward = self._make("feed_forward", "feed_forward", **self._seed(len(names)))
         self.feed_forward.build(x_shape)
         for number, (name, memory_shape) in enumerate(memory_shapes.items()):
@@ -143,12 +150,14 @@ class _Block(SavedNames):
         return self._add("feed_forward", x, self.feed_forward(y, training=training), state, training)
 
     def _add(self, name, x, y, state, training):
-        x = x + self.dropouts[name](y, training=training)
+        y = self.dropouts[name](y, training=training)
+        x = x + (self.skips[name](y, training=training) if self.skips else y)
         return x if self.normalize_first else self._normalize(name, x, state)
 
     def _normalize(self, name, x, state):
         weights = state.get("kernels", {}).get(f"{name}_norm")
-        return self.norms[name](x) if weights is None else normalize(x, epsilon=self.norms[name].epsilon, **weights)
+        norm = self.norms[name]
+        return apply_norm(norm, x) if weights is None else normalize(x, epsilon=norm.epsilon, **weights)
 
     def get_config(self) -> dict[str, Any]:
         shorthand = self.intermediate_dim is not None
@@ -166,6 +175,7 @@ class _Block(SavedNames):
             "depth": self.depth,
             "seed": self.seed,
             "recompute": self.recompute,
+            "stochastic_depth": self.stochastic_depth,
         }
 
 
@@ -186,6 +196,8 @@ class EncoderBlock(_Block):
         depth: number of blocks below this one, for attention that depends on it.
         seed: of all dropouts of the block.
         recompute: True to keep only the block's inputs for the backward pass, which computes the rest again.
+        stochastic_depth: probability with which an example skips a sublayer in training (Huang et al. 2016, "Deep
+            networks with stochastic depth"). Other examples' outputs are scaled to keep the mean.
 
     Call arguments:
         x: `(B, n, D)`.
@@ -243,7 +255,7 @@ class DecoderBlock(_Block):
     Args:
         attention, intermediate_dim, dropout, activation, activation_dropout: as in `EncoderBlock`.
         kernel_regularizer, normalize_first, norm, feed_forward: as in `EncoderBlock`.
-        depth, seed, recompute: as in `EncoderBlock`.
+        depth, seed, recompute, stochastic_depth: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention` without relative
             positions and sliding window. A list has one for each of several memories, applied in turn; an empty list
             makes a block of a language model.

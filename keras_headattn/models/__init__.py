@@ -2,9 +2,15 @@
 
 from keras_headattn.models._bert.bert import Bert
 from keras_headattn.models._bert.electra_pretraining import ElectraPretraining
-from keras_headattn.models._bert.encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models._bert.encoder_heads import (
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    TokenClassifier,
+)
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
 from keras_headattn.models._bert.sizes import BERT_SIZES
+from keras_headattn.models._bert.span_answerer import SpanAnswerer
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter
@@ -18,9 +24,10 @@ from keras_headattn.models._resnet.sizes import (
 )
 from keras_headattn.models._sentences.classifiers import SentenceClassifier, SentencePairClassifier
 from keras_headattn.models._sentences.encoders import BiLSTMEncoder, TransformerEncoder
-from keras_headattn.models._sizes import SIZES
+from keras_headattn.models._sizes import SIZES, VIT_SIZES
 from keras_headattn.models._transformer.t5 import T5, T5_SIZES
 from keras_headattn.models._transformer.transformer import Transformer
+from keras_headattn.models._vit import ViT
 
 __all__ = [
     "BERT_SIZES",
@@ -44,8 +51,12 @@ __all__ = [
     "SIZES",
     "SentenceClassifier",
     "SentencePairClassifier",
+    "SpanAnswerer",
     "T5",
     "T5_SIZES",
+    "TokenClassifier",
     "Transformer",
     "TransformerEncoder",
+    "VIT_SIZES",
+    "ViT",
 ]

@@ -1,4 +1,4 @@
-"""Named sizes of Transformers: blocks, width, feed-forward width and heads."""
+"""Named sizes of Transformers and Vision Transformers: blocks, width, feed-forward width and heads."""
 
 SIZES = {
     # Wu et al. 2021, "Good for misconceived reasons", for Multi30k
@@ -13,6 +13,14 @@ SIZES = {
     "lite": {"num_layers": 6, "hidden_dim": 160, "intermediate_dim": 160, "num_heads": 4},
     # Zhang et al. 2022, "Interacting-head attention", who try 2 to 64 heads
     "interacting": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 1024, "num_heads": 8},
+}
+
+VIT_SIZES = {
+    # Touvron et al. 2021, "Training data-efficient image transformers"
+    "vit_tiny": {"num_layers": 12, "hidden_dim": 192, "intermediate_dim": 768, "num_heads": 3},
+    "vit_small": {"num_layers": 12, "hidden_dim": 384, "intermediate_dim": 1536, "num_heads": 6},
+    # Dosovitskiy et al. 2021, "An image is worth 16x16 words"
+    "vit_base": {"num_layers": 12, "hidden_dim": 768, "intermediate_dim": 3072, "num_heads": 12},
 }
 
 

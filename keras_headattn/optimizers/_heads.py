@@ -132,8 +132,9 @@ def select_heads(variables, projections=None, roles=ROLES, layers="all", select=
             end[kernel.role] = kernel.layer, kernel.number
         chosen = [kernel for kernel in chosen if end[kernel.role] == (kernel.layer, kernel.number)]
     if not chosen:
+        frozen = any(variable.name.startswith("lora_") for variable in variables)
         raise ValueError(
-            "The selection must have weights of attention heads. "
+            f"The selection must have weights of attention heads{', which LoRA freezes' if frozen else ''}. "
             f"Received: projections={projections}, roles={roles}, layers={layers!r}, select={select!r}, "
             f"and a model with {', '.join(kernel.variable.path for kernel in there) or 'no such weight at all'}"
         )

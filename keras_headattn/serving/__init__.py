@@ -10,7 +10,9 @@ from keras_headattn.serving._classifier_exports import (
 )
 from keras_headattn.serving._image_classifier import ImageClassifier
 from keras_headattn.serving._likeliest import Classification
+from keras_headattn.serving._question_answerer import Answer, QuestionAnswerer, export_question_answerer
 from keras_headattn.serving._server import Server
+from keras_headattn.serving._tagger import Entity, Tagger, export_tagger
 from keras_headattn.serving._translator import Translation, Translator
 from keras_headattn.serving._translator_exports import export_id_translator, export_translator
 from keras_headattn.serving._versions import check_export_folder, save_signatures, write_examples, write_version
@@ -18,10 +20,14 @@ from keras_headattn.serving._warmup import write_warmup
 from keras_headattn.serving._word_scores import WordScores
 
 __all__ = [
+    "Answer",
     "Classification",
     "Classifier",
+    "Entity",
     "ImageClassifier",
+    "QuestionAnswerer",
     "Server",
+    "Tagger",
     "Translation",
     "Translator",
     "WordScores",
@@ -30,7 +36,9 @@ __all__ = [
     "export_id_translator",
     "export_image_classifier",
     "export_pixel_classifier",
+    "export_question_answerer",
     "export_regressor",
+    "export_tagger",
     "export_translator",
     "save_signatures",
     "write_examples",

@@ -13,6 +13,7 @@ from headattn_io.files import Path
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.serving._server_app import GRACE_SECONDS, make_http
 from keras_headattn.serving._server_grpc import make_grpc
+from keras_headattn.serving._server_metrics import Metrics
 from keras_headattn.serving._server_models import ServedModel
 
 log = logging.getLogger("keras_headattn.serving")
@@ -23,12 +24,13 @@ class Server:
     """Local server of SavedModels with TensorFlow Serving's REST API, for trials and tests.
 
     It is a single Python process without encryption or accounts: use TensorFlow Serving in production. It needs
-    Starlette and uvicorn (the extra `serving`).
+    Starlette, uvicorn and prometheus-client (the extra `serving`).
 
     It answers `GET /v1/models/NAME`, `GET /v1/models/NAME/metadata` and `POST /v1/models/NAME:predict`, each also with
     `/versions/N` or `/labels/L` after the name, and takes rows (`instances`) or columns (`inputs`). New versions are
     loaded and deleted ones unloaded as the folders change; a damaged version is logged and the older one stays. Waiting
-    requests for the same signature run as one batch. `/` is a page that shows attention maps.
+    requests for the same signature run as one batch. `/` is a page that shows attention maps, `/metrics` has metrics
+    for Prometheus, and `/healthz` answers 200 once every model has a version.
 
     Args:
         models: dictionary from name to the folder of its versions.
@@ -103,6 +105,7 @@ class Server:
         self.max_seconds, self.read_seconds, self.rate = max_seconds, read_seconds, rate
         self.origins = tuple(origins)
         self.url: str | None = None
+        self.metrics: Any = None
         self._http: Any = None
         self._grpc: Any = None
         self._threads = []
@@ -110,6 +113,7 @@ class Server:
 
     def start(self) -> Self:
         """Loads the models, starts to listen in background threads, and returns the server."""
+        self.metrics = Metrics(self.models)
         self._http = make_http(self)
         listener = _listen(self.host, self.port)  # before models are loaded, which takes long
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import functools
 import json
 import time
 
@@ -21,6 +22,7 @@ LOOPBACK = ["127.0.0.1", "localhost", "::1"]
 MOST_HEADER_BYTES, MOST_REQUESTS, GRACE_SECONDS = 16_384, 512, 10
 # More connections than requests, so that the surplus is answered; the backlog is accepted before it is counted.
 MOST_CONNECTIONS, BACKLOG = 576, 256
+CLIENT_LEFT = 499  # the status that proxies note then
 LARGE = 65_536  # bytes from which data are processed in another thread
 
 
@@ -108,7 +110,8 @@ class Api:
             Route(path, Response(body, headers=headers, media_type=kind), methods=["GET"])
             for path, (kind, body, headers) in page_files(self.server.origins).items()
         ]
-        routes.append(Route("/models.json", self.list))
+        for path, answer in (("/models.json", self.list), ("/metrics", self.metrics), ("/healthz", self.health)):
+            routes.append(Route(path, answer))
         for version in ("", "/versions/{version}", "/labels/{label}"):
             path = "/v1/models/{name}" + version
             routes.append(Route(path + ":{method}", self.predict, methods=["GET", "POST"]))
@@ -122,15 +125,39 @@ class Api:
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
                 Middleware(CORSMiddleware, **cors),
+                Middleware(self.counted),
                 Middleware(self.guard),
             ],
             exception_handlers={
                 RequestError: self.refused,
                 HTTPException: self.malformed,
-                ClientDisconnect: self.failed,  # nobody reads it
+                ClientDisconnect: self.left,
                 Exception: self.failed,
             },
         )
+
+    def counted(self, app):
+        """Counts requests to the API, and their statuses."""
+
+        async def answer(scope, receive, send):
+            request = scope["metrics"] = self.server.metrics.begin("rest")
+            code = CLIENT_LEFT
+
+            async def sending(message):
+                nonlocal code
+                code = message.get("status", code)
+                await send(message)
+
+            try:
+                await app(scope, receive, sending)
+            except Exception:
+                code = 500
+                raise
+            finally:
+                if scope["path"].startswith("/v1/"):
+                    request.end(code)
+
+        return answer
 
     def guard(self, app):
         """Refuses requests from other pages' scripts, and from addresses that ask too often."""
@@ -160,6 +187,9 @@ class Api:
     async def failed(self, request, error):
         return _error(500, "The server failed: its log has the reason.")
 
+    async def left(self, request, error):
+        return _error(CLIENT_LEFT, "The client has gone.")
+
     async def refused(self, request, error):
         return _error(error.status, error.message)
 
@@ -170,6 +200,17 @@ class Api:
 
     async def list(self, request):
         return _json({"models": [model.listed() for model in self.server.models.values()]})
+
+    async def metrics(self, request):
+        from starlette.responses import Response
+
+        return Response(self.server.metrics.text(), media_type=self.server.metrics.content_type)
+
+    async def health(self, request):
+        missing = [model.name for model in self.server.models.values() if not model.loaded]
+        if missing:
+            return _error(503, f"No version is loaded of {', '.join(missing)}.")
+        return _json({"status": "ok"})
 
     async def status(self, request):
         return _json(status_of(self.server.models, **_which(request)))
@@ -193,10 +234,12 @@ class Api:
                 "Was: tensorflow/serving/predict"
             )
         body = await self._body(request)
-        _, version = find_version(self.server.models, **_which(request))
+        which = _which(request)
+        number, version = find_version(self.server.models, **which)
+        found = functools.partial(request.scope["metrics"].found, which["name"], number)
         try:
             async with asyncio.timeout(self.server.max_seconds):
-                future, is_rows = await _beside(len(body), self._submit, version, body)
+                future, is_rows = await _beside(len(body), self._submit, version, body, found)
                 outputs = await asyncio.wrap_future(future)
                 size = sum(array.nbytes for array in outputs.values())
                 return _response(await _beside(size, to_json, outputs, is_rows))
@@ -204,9 +247,11 @@ class Api:
             message = f"The answer took longer than {self.server.max_seconds} seconds."
             raise RequestError(504, message) from None
 
-    def _submit(self, version, body):
+    def _submit(self, version, body, found):
         request = parse(body)
-        signature = version.signature(signature_name(request))
+        name = signature_name(request)
+        signature = version.signature(name)
+        found(name)
         arrays, is_rows = to_tensors(request, signature.inputs, signature.defaults, self.server.max_text)
         return signature.submit(arrays, self.server.max_rows), is_rows
 

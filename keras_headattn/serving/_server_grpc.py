@@ -30,9 +30,10 @@ def make_grpc(server, port):
     pool = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="grpc")
     listener = grpc.server(pool, options=list(options.items()), maximum_concurrent_rpcs=MOST_CALLS)
     calls = Calls(server)
-    predictions = _service(prediction.PredictionServiceServicer, Predict=calls.predict, GetModelMetadata=calls.describe)
+    answered = {"Predict": calls.predict, "GetModelMetadata": calls.describe}
+    predictions = _service(prediction.PredictionServiceServicer, server.metrics, **answered)
     prediction.add_PredictionServiceServicer_to_server(predictions, listener)
-    statuses = _service(model.ModelServiceServicer, GetModelStatus=calls.report)
+    statuses = _service(model.ModelServiceServicer, server.metrics, GetModelStatus=calls.report)
     model.add_ModelServiceServicer_to_server(statuses, listener)
     address = f"[{server.host}]" if ":" in server.host else server.host
     try:
@@ -48,10 +49,11 @@ class Calls:
     def __init__(self, server):
         self.server = server
 
-    def predict(self, request):
+    def predict(self, request, metrics):
         number, version = find_version(self.server.models, **_which(request))
         name = request.model_spec.signature_name or "serving_default"
         signature = version.signature(name)
+        metrics.found(request.model_spec.name, number, name)
         chosen = set(request.output_filter) or set(signature.outputs)
         if unknown := chosen - set(signature.outputs):
             raise bad_request(f"output tensor alias not found in signature: {min(unknown)[:100]}")
@@ -63,7 +65,7 @@ class Calls:
             answer.outputs[each].CopyFrom(tf.make_tensor_proto(outputs[each]))
         return answer
 
-    def describe(self, request):
+    def describe(self, request, metrics):
         metadata = _api("get_model_metadata_pb2")
         number, version = find_version(self.server.models, **_which(request))
         answer = metadata.GetModelMetadataResponse()
@@ -75,7 +77,7 @@ class Calls:
         answer.metadata["signature_def"].Pack(signatures)
         return answer
 
-    def report(self, request):
+    def report(self, request, metrics):
         from google.protobuf import json_format
 
         states = status_of(self.server.models, **_which(request))
@@ -128,7 +130,7 @@ def _which(request):
     return {"name": spec.name, "number": number, "label": spec.version_label or None}
 
 
-def _service(base, **methods):
+def _service(base, metrics, **methods):
     """Returns a service that refuses all other methods; gRPC's base class would print a traceback for them."""
 
     def refuse(self, request, context):
@@ -136,22 +138,26 @@ def _service(base, **methods):
         context.abort(_code("UNIMPLEMENTED"), f"This server answers {answered} alone.")
 
     others = {name: refuse for name in vars(base) if not name.startswith("_")}
-    return type(base.__name__, (base,), others | {name: _answering(each) for name, each in methods.items()})()
+    return type(base.__name__, (base,), others | {name: _answering(each, metrics) for name, each in methods.items()})()
 
 
-def _answering(method):
-    """Wraps a method so that its errors become gRPC status codes."""
+def _answering(method, metrics):
+    """Wraps a method so that its errors become gRPC status codes, and is counted."""
 
     def answer(self, request, context):
+        counted, code, message = metrics.begin("grpc"), "OK", ""
         try:
-            return method(request)
+            return method(request, counted)
         except RequestError as error:
-            context.abort(_code(CODES.get(error.status, "INTERNAL")), error.message)
+            code, message = CODES.get(error.status, "INTERNAL"), error.message
         except TimeoutError:
-            context.abort(_code("DEADLINE_EXCEEDED"), "The answer took too long.")
+            code, message = "DEADLINE_EXCEEDED", "The answer took too long."
         except Exception:
             log.exception("A request failed")
-            context.abort(_code("INTERNAL"), "The server failed: its log has the reason.")
+            code, message = "INTERNAL", "The server failed: its log has the reason."
+        finally:
+            counted.end(code)
+        context.abort(_code(code), message)
 
     return answer
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from headattn_io.files import Path, read_json, sync, write_atomically
+from headattn_io.files import Path, check_local, read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
 # Inside the version, so that all appears at once. Model servers read only warm-up requests from this folder.
@@ -100,7 +100,8 @@ def read_examples(path):
 
 
 def _check_run(folder, run):
-    """Raises a ValueError if the last named version in a folder is of another run."""
+    """Raises a ValueError for the address of a bucket, or if the last named version in a folder is of another run."""
+    check_local("`folder`", folder)
     notes = (path / NOTE for _, path in sorted(_versions(folder), reverse=True))
     note = next((path for path in notes if path.is_file()), None)
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")

@@ -5,9 +5,11 @@ from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._language_pair import LanguagePair
 from keras_headattn.text._modernbert_tokenizer import ModernBertTokenizer
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
+from keras_headattn.text._question_windows import QuestionWindows
 from keras_headattn.text._sentencepiece_pair_tokenizer import SentencePiecePairTokenizer
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
+from keras_headattn.text._text_windows import TextWindows, WindowRows, find_words, join_words
 from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words, split_words
 from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
 from keras_headattn.text._wordpiece_training import learn_wordpieces
@@ -17,10 +19,15 @@ __all__ = [
     "LanguagePair",
     "ModernBertTokenizer",
     "MosesPreprocessor",
+    "QuestionWindows",
     "SentencePiecePairTokenizer",
     "SentencePieceTokenizer",
+    "TextWindows",
+    "WindowRows",
     "WordPieceTokenizer",
     "WordTokenizer",
+    "find_words",
+    "join_words",
     "learn_wordpieces",
     "learn_words",
     "split_words",

@@ -48,14 +48,45 @@ class AddedTokens(tf.Module):
         """Returns the ids of strings (B,) as int32 `tf.RaggedTensor` (B, n); `tokenize` gets the text between added
         tokens.
         """
-        count = tf.size(strings, tf.int64)
-        texts, rows, ids = self._raw.split(clean_utf8(strings), tf.range(count), tf.fill([count], -1))
+        texts, rows, ids = self._raw.split(*_whole(clean_utf8(strings)))
         if self._normalized.patterns:
             texts = self._normalize(texts) if self._normalize else texts
             texts, rows, ids = self._normalized.split(texts, rows, ids)
-        added = tf.RaggedTensor.from_row_lengths(ids[ids >= 0], tf.cast(ids >= 0, tf.int64))
-        pieces = tf.concat([added, tf.cast(tokenize(texts), tf.int32)], axis=1)
-        return tf.RaggedTensor.from_value_rowids(pieces, rows, count).merge_dims(1, 2)
+        return _joined(ids, ids, tokenize(texts), rows, tf.size(strings, tf.int64))
+
+    def pieces_with_offsets(self, strings, tokenize):
+        """Returns ids, starts and ends; `tokenize` returns those of the text between added tokens."""
+        if self._normalized.patterns and self._normalize:
+            raise ValueError(
+                "`added_tokens` that are matched in normalized text have no offsets: make them with "
+                "`normalized=False`. Received: a tokenizer with some"
+            )
+        places = tf.zeros([tf.size(strings), 2], tf.int64)  # start of each text, and characters of an added token
+        texts, rows, ids, places = self._raw.split(*_whole(strings), places)
+        texts, rows, ids, places = self._normalized.split(texts, rows, ids, places)
+        found, starts, ends = tokenize(texts)
+        begin, size = places[:, 0], places[:, 1]
+        starts, ends = (
+            side.with_flat_values(side.flat_values + tf.gather(begin, side.value_rowids())) for side in (starts, ends)
+        )
+        return [
+            _joined(ids, own, others, rows, tf.size(strings, tf.int64))
+            for own, others in ((ids, found), (begin, starts), (begin + size, ends))
+        ]
+
+
+def _whole(strings):
+    """Returns texts, rows and ids, as `_Finder.split` does, of texts without tokens."""
+    count = tf.size(strings, tf.int64)
+    return strings, tf.range(count), tf.fill([count], -1)
+
+
+def _joined(ids, own, pieces, rows, count):
+    """Joins values of added tokens, where `ids` has some, and those of pieces, to a ragged tensor of `count` rows."""
+    is_added = ids >= 0
+    added = tf.RaggedTensor.from_row_lengths(own[is_added], tf.cast(is_added, tf.int64))
+    pieces = tf.concat([added, tf.cast(pieces, own.dtype)], axis=1)
+    return tf.RaggedTensor.from_value_rowids(pieces, rows, count).merge_dims(1, 2)
 
 
 class _Finder(tf.Module):
@@ -76,21 +107,44 @@ class _Finder(tf.Module):
             if any(token[side] for token in tokens)
         }
 
-    def split(self, texts, rows, ids):
-        """Splits texts (N,) without an id at tokens; returns texts, rows and ids (M,), with empty texts for tokens."""
+    def split(self, texts, rows, ids, places=None):
+        """Splits texts (N,) without an id at tokens; returns texts, rows and ids (M,), with empty texts for tokens.
+
+        `places` (N, 2), the first character of each text and the length of each token, are returned as (M, 2).
+        """
         if not self.patterns:
-            return tf.where(ids >= 0, "", texts), rows, ids
+            found = tf.where(ids >= 0, "", texts), rows, ids
+            return found if places is None else (*found, places)
         parts = tf.strings.split(tf.strings.regex_replace(texts, f"({self.patterns})", END + rb"\1" + END), END)
         parents, texts = parts.value_rowids(), parts.flat_values
         before = tf.gather(ids, parents)
         found = tf.where(before >= 0, before, self._ids.lookup(texts))
+        if places is not None:
+            places = _places(parts, tf.gather(places, parents), is_new=(found >= 0) & (before < 0))
         for side, strips in self._strips.items():
             flags = tf.concat([[0], tf.maximum(strips.lookup(texts), 0), [0]], axis=0)
             # A text stands before and after each token, though it may be empty.
             is_beside = flags[2:] if side == "lstrip" else flags[:-2]
             pattern = f"{SPACE}+$" if side == "lstrip" else f"^{SPACE}+"
-            texts = tf.where(is_beside > 0, tf.strings.regex_replace(texts, pattern, ""), texts)
-        return tf.where(found >= 0, "", texts), tf.gather(rows, parents), found
+            stripped = tf.where(is_beside > 0, tf.strings.regex_replace(texts, pattern, ""), texts)
+            if places is not None and side == "rstrip":
+                moved = tf.cast(_characters(texts) - _characters(stripped), tf.int64)
+                places += tf.stack([moved, tf.zeros_like(moved)], axis=1)
+            texts = stripped
+        kept = tf.where(found >= 0, "", texts), tf.gather(rows, parents), found
+        return kept if places is None else (*kept, places)
+
+
+def _characters(texts):
+    return tf.strings.length(texts, "UTF8_CHAR")
+
+
+def _places(parts, places, is_new):
+    """Returns the places of parts of texts, ragged (N, m), from those of the texts, (M, 2)."""
+    sizes = tf.cast(_characters(parts.flat_values), tf.int64)
+    before = tf.cumsum(sizes, exclusive=True)
+    before -= tf.gather(tf.concat([before, [0]], axis=0), tf.gather(parts.row_starts(), parts.value_rowids()))
+    return tf.stack([places[:, 0] + before, tf.where(is_new, sizes, places[:, 1])], axis=1)
 
 
 def _table(values):

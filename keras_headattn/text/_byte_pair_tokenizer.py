@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from headattn_io.files import Path, read_json, read_lines
 from keras_headattn.text._added_tokens import END, SPACE, clean_utf8
+from keras_headattn.text._offsets import letters_of, to_characters
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
 SPECIALS = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
@@ -80,7 +81,9 @@ class BytePairTokenizer(PairTokenizer):
         ranks = tf.range(len(pairs), dtype=tf.int32)
         self._ranks = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(pairs, ranks), NO_RANK)
         added = {token["content"] for token in self.added_tokens}
-        self._texts = tf.constant(_texts_of(self.vocabulary, added, {*self.specials.values()}))
+        texts = _texts_of(self.vocabulary, added, {*self.specials.values()})
+        self._texts = tf.constant(texts)
+        self._sizes = tf.constant([len(text) or 1 for text in texts], tf.int64)  # <unk> is a byte
 
     def _tokenize(self, strings):
         words = split_gpt2(clean_utf8(strings), self.add_prefix_space)
@@ -89,6 +92,16 @@ class BytePairTokenizer(PairTokenizer):
         return tf.RaggedTensor.from_nested_row_splits(
             pieces.flat_values, [words.row_splits, pieces.row_splits]
         ).merge_dims(1, 2)
+
+    def _tokenize_with_offsets(self, strings):
+        ids = self._tokenize(strings)
+        sizes = ids.with_flat_values(tf.gather(self._sizes, ids.flat_values))
+        before = tf.cumsum(tf.reduce_sum(sizes, axis=1), exclusive=True)
+        if self.add_prefix_space:
+            before += tf.cast(tf.strings.regex_full_match(strings, r"(?s)[^ ].*"), tf.int64)
+        ends = tf.cumsum(sizes.flat_values) - tf.gather(before, sizes.value_rowids())
+        starts = tf.maximum(ends - sizes.flat_values, 0)
+        return ids, *to_characters(ids.with_flat_values(starts), ids.with_flat_values(ends), letters_of(strings))
 
     def _merge(self, words):
         """Returns the ids of words (W,) as int32 `tf.RaggedTensor` (W, n)."""

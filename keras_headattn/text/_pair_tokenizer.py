@@ -12,14 +12,15 @@ import tensorflow as tf
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
+from keras_headattn.text._added_tokens import AddedTokens, clean_utf8, read_added_tokens
+from keras_headattn.text._offsets import letters_of, without_space
 
 
 class PairTokenizer(keras.layers.Layer):
     """Base of tokenizers that add special ids to a text, or join two texts into one sequence.
 
-    A subclass calls `_find_special` and overrides `_tokenize`, `_text`, and `_normalize` if added tokens may be looked
-    for in normalized text.
+    A subclass calls `_find_special` and overrides `_tokenize`, `_tokenize_with_offsets`, `_text`, and `_normalize` if
+    added tokens may be looked for in normalized text.
 
     Args:
         vocabulary: list of tokens by id.
@@ -120,6 +121,37 @@ class PairTokenizer(keras.layers.Layer):
         if second_texts is not None:
             sizes += self._pieces(as_strings("second_texts", second_texts)).row_lengths() + self.num_between
         return tf.zeros_like(sizes, tf.bool) if self.max_length is None else sizes > self.max_length
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor | Sequence[str]
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Splits texts into pieces, and says where each is in its text, in the graph.
+
+        Offsets count characters (Unicode code points, as Python does) of the text as it is given, whatever the
+        tokenizer makes of case, accents and other signs. A piece includes the accents after its letters, and no white
+        space before it. Pieces that share a character, such as the bytes of an emoji, all have the whole of it.
+
+        Args:
+            texts: strings `(B,)` or `(B, 1)`, or a list of str. U+FFFD replaces bytes that are not UTF-8.
+
+        Returns:
+            Tuple of int32 `tf.RaggedTensor` `(B, n)`: ids without special ones, not truncated; starts; and ends, one
+            after the last character.
+
+        Raises:
+            ValueError: for added tokens of a `WordPieceTokenizer` that are matched in normalized text.
+
+        >>> from keras_headattn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "##s"])
+        >>> ids, starts, ends = tokenizer.tokenize_with_offsets(["Zwei Cafés"])
+        >>> ids.to_list(), starts.to_list(), ends.to_list()
+        ([[1, 4, 5]], [[0, 5, 9]], [[4, 9, 10]])
+        """
+        texts = clean_utf8(as_strings("texts", texts))
+        find = self._tokenize_with_offsets
+        ids, starts, ends = self._added.pieces_with_offsets(texts, find) if self._added else find(texts)
+        starts = without_space(starts, ends, letters_of(texts))
+        return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
     def _row(self, texts):
         """Returns ids of single texts, int32 `tf.RaggedTensor`."""

@@ -7,6 +7,7 @@ import sentencepiece
 import tensorflow as tf
 
 from headattn_io.files import Path
+from keras_headattn.text._offsets import letters_of, to_characters
 from keras_headattn.text._pair_tokenizer import PairTokenizer
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 
@@ -66,6 +67,10 @@ class SentencePiecePairTokenizer(PairTokenizer):
 
     def _tokenize(self, strings):
         return self._graph_tokenizer.tokenize(strings)
+
+    def _tokenize_with_offsets(self, strings):
+        ids, starts, ends = self._graph_tokenizer.tokenize_with_offsets(strings)
+        return ids, *to_characters(starts, ends, letters_of(strings))
 
     def _text(self, ids):
         return join_pieces(ids, self._texts)

@@ -9,6 +9,7 @@ import tensorflow_text
 
 from headattn_io.files import Path, read_lines
 from keras_headattn.text._added_tokens import clean_utf8
+from keras_headattn.text._offsets import letters_of, to_characters, with_marks
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
 SPECIALS = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
@@ -91,15 +92,30 @@ class WordPieceTokenizer(PairTokenizer):
         return normalize_bert(strings, self.lowercase, self.strip_accents)
 
     def _tokenize(self, strings):
-        """Returns ids of strings, with one [UNK] for each word that is too long."""
-        pieces = self._graph_tokenizer.tokenize(self._normalize(strings))
+        ids, is_kept, _ = self._without_long(self._graph_tokenizer.tokenize(self._normalize(strings)))
+        return tf.ragged.boolean_mask(ids, is_kept)
+
+    def _without_long(self, pieces):
+        """Returns ids with [UNK] for words that are too long, a mask of all but their inner pieces, and flat words."""
         ids = pieces.flat_values
         begins = tf.gather(self._begins, ids)
         words = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         letters = tf.math.unsorted_segment_sum(tf.gather(self._lengths, ids), words, tf.size(ids))
         is_long = tf.gather(letters, words) > MAX_LETTERS
         pieces = pieces.with_flat_values(tf.where(is_long, self.unk_id, ids))
-        return tf.ragged.boolean_mask(pieces, pieces.with_flat_values(begins | ~is_long))
+        return pieces, pieces.with_flat_values(begins | ~is_long), tf.where(is_long, words, -1)
+
+    def _tokenize_with_offsets(self, strings):
+        letters = letters_of(strings)
+        different, places = tf.unique(letters.flat_values)
+        normal = letters.with_flat_values(tf.gather(self._normalize(different), places))
+        pieces, starts, ends = self._graph_tokenizer.tokenize_with_offsets(tf.strings.reduce_join(normal, axis=-1))
+        starts, ends = to_characters(starts, ends, normal)
+        ids, is_kept, long_words = self._without_long(pieces)
+        last = tf.math.unsorted_segment_max(ends.flat_values, long_words, tf.size(long_words))
+        last = tf.where(long_words < 0, ends.flat_values, tf.gather(last, tf.maximum(long_words, 0)))
+        ends = with_marks(ends.with_flat_values(last), letters, normal.flat_values == "")
+        return [tf.ragged.boolean_mask(side, is_kept) for side in (ids, starts, ends)]
 
     def _text(self, ids):
         specials = tf.constant([self.pad_id, self.bos_id, self.eos_id, self.mask_id])

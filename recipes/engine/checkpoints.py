@@ -65,6 +65,31 @@ class StopWhenStalled(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
+class MovingAverages(keras.callbacks.Callback):
+    """Gives the model the moving averages of its weights, which the optimizer keeps with `use_ema`, for a while.
+
+    For validation, and from the end of an epoch to `restore`: for callbacks that score or save the model. Unlike
+    `SwapEMAWeights` it changes no weight by rounding.
+    """
+
+    def on_test_begin(self, logs=None):
+        variables = self.model.trainable_variables
+        weights = [keras.ops.convert_to_numpy(variable) for variable in variables]
+        self.model.optimizer.finalize_variable_values(variables)
+        self._taken = lambda: zip(variables, weights, strict=True)  # a function, which `Resume` does not remember
+
+    def on_test_end(self, logs=None):
+        self.restore()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.on_test_begin()
+
+    def restore(self):
+        """Gives the model its own weights again."""
+        for variable, weight in self._taken():
+            variable.assign(weight)
+
+
 def weights_of(run, epoch):
     """File of the weights after `epoch` (1 = the first)."""
     return run.checkpoints / f"epoch-{epoch:03d}.weights.h5"

@@ -1,4 +1,4 @@
-"""Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes.pretrain or recipes.glue."""
+"""Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes that train an encoder."""
 
 import functools
 import json
@@ -12,10 +12,12 @@ from headattn_io.optional import optional_import
 from keras_headattn import layers
 from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
-from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
+from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, MaskedLMPretraining
 from keras_headattn.training import Model
+from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention, make_head_regularizer
 from recipes.engine.pretrained import run_settings
+from recipes.engine.signatures import split_arguments
 
 
 class MaskedLMTrainer(MaskedLMPretraining, Model):
@@ -76,8 +78,8 @@ def _of_run(path):
         return model.discriminator.encoder, "linear"
     if isinstance(model, MaskedLMPretraining):
         return model.masked_lm.encoder, "bert"
-    if isinstance(model, EncoderClassifier):
-        return model.encoder, model.kind
+    if isinstance(getattr(model, "encoder", None), Bert):  # with a head
+        return model.encoder, getattr(model, "kind", "bert")
     raise ValueError(f"The run must be one of an encoder. Received: a {type(model).__name__} in {path.parent}")
 
 
@@ -96,6 +98,32 @@ def _copy(there, encoder):
             missing.append(name)
     if missing:
         print(f"Not in the run, and initialised: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}")
+
+
+def make_encoder(config, vocabulary_size, head, pooler=False):
+    """Makes the encoder that settings name, of a checkpoint or of random weights.
+
+    Args:
+        config: `FineTuning`.
+        vocabulary_size: int, of an encoder of random weights.
+        head: str, the class of its head in `keras_headattn.models`.
+        pooler: True to have BERT's pooler.
+
+    Returns:
+        Tuple `(encoder, kind, arguments)`: the kind of the checkpoint's head, and the arguments of the class.
+    """
+    of_head, own = split_arguments(
+        config.model_arguments, f"keras_headattn.models.{head}", "keras_headattn.models.Bert"
+    )
+    own |= dict(seed=config.seed, attention=attention_of(config))
+    of_head["seed"] = config.seed
+    if config.checkpoint:
+        found = read_encoder(config.checkpoint, kind_of(config.checkpoint), pooler, config.checkpoint_weights, **own)
+        return *found, of_head
+    kind = "modernbert" if "modernbert" in config.size else "bert"
+    own |= dict(vocabulary_size=vocabulary_size, pad_id=0, pooler=pooler and kind == "bert")
+    with passing_on("model_arguments"):
+        return Bert.from_size(config.size, **own), kind, of_head
 
 
 def check_encoder(config):

@@ -19,9 +19,9 @@ print(json.dumps(result))
 """
 
 
-def show_page(folder):
+def show_page(folder, shows_heads=True):
     """Prints how to try the SavedModels in a folder in a browser."""
-    print(f"Try it, and see where its heads look: python -m recipes.serve {folder}")
+    print(f"Try it{', and see where its heads look' if shows_heads else ''}: python -m recipes.serve {folder}")
 
 
 def smoke_test(path, code, given, *packages):

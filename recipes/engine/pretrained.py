@@ -4,7 +4,7 @@ import pathlib
 
 from headattn_io.files import read_json
 
-RECIPES = ("pretrain", "glue")
+RECIPES = ("pretrain", "glue", "tag", "answer")
 
 
 def run_settings(folder):
@@ -18,7 +18,7 @@ def run_settings(folder):
         return None
     if values["recipe"] not in RECIPES:
         raise ValueError(
-            f"--checkpoint takes runs of {' and '.join(f'recipes.{name}' for name in RECIPES)}. "
+            f"--checkpoint takes runs of {', '.join(f'recipes.{name}' for name in RECIPES)}. "
             f"Received: {folder}, of recipes.{values['recipe']}"
         )
     return values

@@ -11,12 +11,13 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import fields
 
-from headattn_io.files import read_json
+from headattn_io.files import check_local, read_json
 from headattn_io.sentences import read_sentences
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in
 from recipes.engine.heads import check_attentions
+from recipes.engine.loggers import check_loggers
 from recipes.engine.quiet import quiet_tensorflow, silence
 from recipes.engine.run import Run
 from recipes.engine.seeds import train_seeds
@@ -84,8 +85,9 @@ class Recipe:
         }
 
     def check(self, config):
-        """Checks files and attention, before data are read or TensorFlow is imported."""
+        """Checks files, attention and packages of loggers, before data are read or TensorFlow is imported."""
         check_attentions(config)
+        check_loggers(config.loggers)
         self.check_files(config)
 
     def make_task(self, config, run=None, corpora=None):
@@ -265,11 +267,14 @@ class Recipe:
             raise ValueError(
                 f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
             )
-        task.export(task.run.load_model())
+        from recipes.engine.model_card import export
+
+        export(task, task.run.load_model())
 
     def _prune(self, options):
         if not 0 < options.keep <= 1:
             raise ValueError(f"--keep must be above 0 and at most 1. Received: {options.keep}")
+        check_local("OUTPUT", options.output)
         if os.path.exists(options.output):
             raise ValueError(f"The folder of the new run must not exist yet. Received: {options.output}")
         run = self.run_of(options.folder)

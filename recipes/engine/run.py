@@ -27,6 +27,7 @@ class Run:
     | `model.keras` | the finished model |
     | `pruned.keras` | the model that training begins with, if `prune` made it of another run's |
     | `tensorboard/`, `history.json`, `results/` | what to look at |
+    | `loggers.json`, `wandb/` | of `--loggers`: the runs' names at other services, and files of Weights & Biases |
     | `finished.json` | what was scored and exported, and after how many epochs |
     """
 
@@ -39,6 +40,8 @@ class Run:
         "results",
         "tensorboard",
         "finished.json",
+        "loggers.json",
+        "wandb",
     )
 
     def __init__(self, folder, recipe):

@@ -4,9 +4,11 @@ import pathlib
 import types
 from dataclasses import fields, replace
 
+from headattn_io.files import check_local
 from recipes.engine.config import check_passed_on, check_ranges, default_of, flag, option, override, settings, takers
 from recipes.engine.signatures import ATTENTIONS, passed_on
 
+PATHS = ("FILE", "FOLDER", "PATH")  # the `metavar` of settings that are paths
 REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
 
@@ -82,6 +84,48 @@ class Smoothing:
 
 
 @settings()
+class Lora:
+    """Low-rank adaptation of a pre-trained model. It is a base before `Settings`."""
+
+    title = "training"
+
+    lora_rank: int | None = option(
+        None,
+        "train low-rank updates of the attention's projections, of this rank, and the task's head; the rest of the "
+        "pre-trained model is frozen (Hu et al. 2021); none: train all weights",
+        at_least=1,
+    )
+    lora_alpha: float | None = option(None, "factor of the updates, which --lora-rank divides; none: the rank", above=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.lora_rank is None:
+            return
+        if not self.begins_pretrained:
+            raise ValueError(
+                f"--lora-rank needs a pre-trained model: {' or '.join(map(flag, self.PRETRAINED))}. "
+                f"Received: lora_rank={self.lora_rank} without one"
+            )
+        for name, moving in {"repulsive": ("svgd", "spos", "sgld"), "attention_regularizer": ("cosine",)}.items():
+            if getattr(self, name) in moving:
+                raise ValueError(
+                    f"{flag(name)} {getattr(self, name)} moves whole kernels, which --lora-rank freezes. "
+                    f"Received: lora_rank={self.lora_rank}"
+                )
+
+    @property
+    def begins_pretrained(self):
+        """True if training begins with trained weights."""
+        return any(getattr(self, name) for name in self.PRETRAINED)
+
+    def unused(self, given):
+        found = super().unused(given)
+        if self.lora_rank is None and "lora_alpha" in given:
+            found["lora_alpha"] = "is for --lora-rank"
+        return found
+
+
+@settings()
 class Devices:
     """The devices, and how they are used."""
 
@@ -125,6 +169,9 @@ class Output:
         changeable=True,
         of=["recipes.engine.training.make_callbacks"],
     )
+    loggers: tuple[str, ...] = option(
+        (), "log to Weights & Biases and MLflow, too: see docs/loggers.md", ("wandb", "mlflow"), changeable=True
+    )
     quiet: bool = option(False, "print results alone", changeable=True)
     run: str = option("runs/mine", "folder of the run", changeable=True, metavar="FOLDER")
     export: str | None = option(
@@ -167,6 +214,7 @@ class Settings(Heads, Training, Devices, Output):
     without_effect = ()
 
     def __post_init__(self):
+        self._check_paths()
         object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine
         for field in fields(self):
             if isinstance(value := getattr(self, field.name), dict):
@@ -179,6 +227,13 @@ class Settings(Heads, Training, Devices, Output):
             raise ValueError(
                 f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
             )
+
+    def _check_paths(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.metadata["metavar"] in PATHS and value:
+                for path in value if isinstance(value, tuple) else (value,):
+                    check_local(flag(field.name), path)
 
     def unused(self, given):
         """Finds settings that would have no effect beside these.
@@ -243,11 +298,16 @@ class Settings(Heads, Training, Devices, Output):
         names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
         return [name for name in names if name.endswith("attention")]
 
+    @property
+    def model_defaults(self):
+        """Defaults of the arguments that the model's constructor takes, by name."""
+        (field,) = (field for field in fields(self) if field.name == "model_arguments")
+        return passed_on(takers(self, field))
+
     def model_argument(self, name):
         """Returns an argument of the model: that of the settings, or the default of its constructor."""
-        (field,) = (field for field in fields(self) if field.name == "model_arguments")
         value = self.model_arguments.get(name)
-        return passed_on(takers(self, field)).get(name) if value is None else value
+        return self.model_defaults.get(name) if value is None else value
 
     @property
     def export_folder(self):
@@ -279,8 +339,8 @@ class NamedSizes:
 
 
 @settings()
-class TextFiles:
-    """Texts of files, of TensorFlow Datasets, or made by code."""
+class Files:
+    """Files of examples, or data made by code."""
 
     title = "data"
 
@@ -289,13 +349,7 @@ class TextFiles:
     test: tuple[str, ...] = option(
         (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
     )
-    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
     embedded: bool = option(False, "the embedded task, made by code")
-    splits: dict = option(
-        {"train": "train", "validation": "validation", "test": ("test",)},
-        "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
-        changeable=True,
-    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -304,6 +358,30 @@ class TextFiles:
                 received = {each: getattr(self, each) for each in (name, *self.SOURCES)}
                 received = ", ".join(f"{each}={value!r}" for each, value in received.items() if value)
                 raise ValueError(f"--{name} needs --train. Received: {received}, without --train")
+
+    def unused(self, given):
+        found = super().unused(given)
+        if "test" in given:
+            found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
+            del found["train"]
+        for name in ("validation", "test"):
+            if getattr(self, name):
+                found[f"{name}_share"] = f"is that of --train to take where there is no --{name}"
+        return {name: reason for name, reason in found.items() if name in given}
+
+
+@settings()
+class TextFiles(Files):
+    """Texts of files, of TensorFlow Datasets, or made by code."""
+
+    title = "data"
+
+    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
+    splits: dict = option(
+        {"train": "train", "validation": "validation", "test": ("test",)},
+        "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
+        changeable=True,
+    )
 
     SPLIT = ("tfds",)  # sources that have splits
 
@@ -315,9 +393,19 @@ class TextFiles:
 
     def unused(self, given):
         found = super().unused(given)
-        if "test" in given:
-            found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
-            del found["train"]
         if "test" in given or self._source() not in self.SPLIT:
             found["splits"] = f"is only for data by {' or '.join(map(flag, self.SPLIT))}, not for files"
         return {name: reason for name, reason in found.items() if name in given}
+
+
+@settings()
+class Examples:
+    """The examples that are used, and their batches."""
+
+    title = "data"
+
+    validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
+    split_seed: int = option(0, "of the choice of these shares and of --max-examples")
+    max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
+    batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
+    num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)

@@ -18,7 +18,7 @@ BOUNDS = {
     **dict.fromkeys(("num_layers", "num_encoder_layers", "hidden_dim", "intermediate_dim", "embedding_dim"), COUNT),
     **dict.fromkeys(("mlp_dim", "factor_dim", "head_dim", "lstm_dim", "pooling_dim", "filters", "min_key_dim"), COUNT),
     **dict.fromkeys(("steps_per_execution", "save_steps"), COUNT),
-    **dict.fromkeys(("min_count", "max_words", "num_buckets", "num_graph_buckets"), COUNT),
+    **dict.fromkeys(("patch_size", "min_count", "max_words", "num_buckets", "num_graph_buckets"), COUNT),
     **dict.fromkeys(("clipnorm", "global_clipnorm", "clipvalue", "epsilon", "step_size"), POSITIVE),
     **dict.fromkeys(("inverse_temperature", "prior_deviation", "initializer_range"), POSITIVE),
     **dict.fromkeys(("generator_share", "key_ratio", "value_ratio"), POSITIVE),
@@ -64,7 +64,10 @@ def _table(module, name):
 
 
 ATTENTIONS = _table("keras_headattn.layers", "ATTENTIONS")  # name to name of the class
-SIZES = {name: ast.literal_eval(size) for name, size in _table("keras_headattn.models._sizes", "SIZES").items()}
+SIZES, VIT_SIZES = (
+    {name: ast.literal_eval(size) for name, size in _table("keras_headattn.models._sizes", table).items()}
+    for table in ("SIZES", "VIT_SIZES")
+)
 
 
 def arguments_of(name):

@@ -5,6 +5,7 @@ import pathlib
 import re
 
 from recipes.engine.fingerprint import fingerprint
+from recipes.engine.loggers import RunLoggers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Task:
         self.config = config
         self.run = run
         self.corpora = corpora
+        self.loggers = RunLoggers(config.loggers, run, config.quiet)
         self.data = None
 
     def check(self):
@@ -139,6 +141,10 @@ class Task:
 
     def begin(self, model):
         """Gives a new model what it does not begin with by itself, such as word vectors."""
+
+    def adapted(self, model):
+        """Returns the part of the model that `--lora-rank` adapts: the encoder, if it has one below a head."""
+        return getattr(model, "encoder", model)
 
     def throughput(self, batches):
         """Returns a function of the number of things in an epoch, and the name of their number a second in the logs."""

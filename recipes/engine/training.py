@@ -1,6 +1,7 @@
 """Training of any recipe's task, to its evaluation and export."""
 
 import contextlib
+import functools
 import itertools
 import json
 import math
@@ -15,11 +16,13 @@ import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from headattn_io.terminal import duration
+from keras_headattn.layers import enable_lora, merge_lora
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (
     Compilations,
     GradientNorm,
+    Model,
     Progress,
     Resume,
     Throughput,
@@ -29,9 +32,10 @@ from keras_headattn.training import (
     leave_together,
     make_strategy,
 )
-from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
+from recipes.engine.checkpoints import MovingAverages, SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
+from recipes.engine.model_card import export
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
@@ -46,7 +50,7 @@ def train(task, afresh=False):
 
     With `afresh`, what an earlier run left in the folder is removed once the data were read.
     """
-    with _ready(task) as strategy, full_disk_reported():
+    with _ready(task) as strategy, full_disk_reported(), task.loggers.closing():
         with silence(task.config.quiet):
             model = _learn(task, strategy, afresh)
         if is_chief(strategy):
@@ -74,6 +78,8 @@ def end(task, model):
     config, run = task.config, task.run
     history = run.history()
     if model is not None:
+        if _lora_rank(config) is not None:
+            merge_lora(model)
         epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(run, model, epochs)
         run.note_finished({"epochs": len(history), "parameters": model.count_params()})
@@ -91,8 +97,12 @@ def end(task, model):
         write_scores(run)
         run.note_finished({"scores": left["scores"]})
     if "export" in left:
-        task.export(model)
+        export(task, model)
         run.note_finished({"export": left["export"]})
+    if "logged" in left:
+        task.loggers.open(shown_settings(config))
+        task.loggers.log_scores(run.scores())
+        run.note_finished({"logged": left["logged"]})
     run.save_config(config)
     with silence(config.quiet):
         for command in task.next_commands():
@@ -106,6 +116,8 @@ def _left_to_do(task):
     if config.export:
         own = {name: getattr(config, name) for name in recipe.exported}
         wanted["export"] = own | {"export": config.export_folder}
+    if config.loggers:
+        wanted["logged"] = wanted["scores"] | {"loggers": config.loggers}
     wanted = json.loads(json.dumps(wanted))
     return {name: values for name, values in wanted.items() if done.get(name) != values}
 
@@ -181,7 +193,7 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1,
     num_replicas = strategy.num_replicas_in_sync
     jit_compile = task.uses_xla() if jit_compile is None else jit_compile
     with strategy.scope():
-        model = model or task.run.load_pruned() or task.make_model()
+        model = model or _first_model(task)
         trainer = task.make_trainer(model)
         trainer.compile(
             optimizer=task.make_optimizer(steps, num_replicas),
@@ -199,6 +211,33 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1,
     return model, trainer
 
 
+def _first_model(task):
+    """Returns the model that training begins with; of a resumed run, before its weights are restored."""
+    model = task.run.load_pruned()
+    if model is None:
+        model = task.make_model()
+        if not task.run.has_checkpoint():
+            task.begin(model)
+    rank = _lora_rank(task.config)
+    if rank is not None:
+        part = task.adapted(model)
+        enable_lora(part, rank, task.config.lora_alpha)
+        trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
+        print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")
+    return model
+
+
+def _lora_rank(config):
+    """Returns the rank of `--lora-rank`; `None` for none, and in recipes without it."""
+    return getattr(config, "lora_rank", None)
+
+
+def column_trainer(columns, call):
+    """Returns a model to train: of integer inputs `(B, n)` of these names, given to `call` as a dictionary."""
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in columns}
+    return Model(inputs, call(inputs), name="trainer")
+
+
 def _remark_on_size(task, trainer):
     """Prints, before a run begins, how to make a model smaller that is large for its training data."""
     parameters = sum(math.prod(variable.shape) for variable in trainer.trainable_variables)
@@ -209,9 +248,7 @@ def _remark_on_size(task, trainer):
 
 def _fit(task, model, trainer, batches, validation):
     """Trains the model, from the run's last checkpoint if there is one."""
-    config, run = task.config, task.run
-    if not run.has_checkpoint() and not run.pruned.exists():
-        task.begin(model)
+    config = task.config
     start = time.monotonic()
     with _fault_of(batches):
         trainer.fit(
@@ -279,10 +316,15 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
+        begin = functools.partial(task.loggers.open, shown_settings(config))
+        shown.append(LambdaCallback(on_train_begin=lambda logs: begin(), on_epoch_end=task.loggers.log_epoch))
         shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
+    if config.optimizer_arguments.get("use_ema"):
+        averages = MovingAverages()
+        remembered = [averages, *remembered, LambdaCallback(on_epoch_end=lambda epoch, logs: averages.restore())]
     # Nor are reasons to stop: the same command continues with more time or patience.
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:

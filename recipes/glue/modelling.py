@@ -3,29 +3,18 @@
 import pathlib
 
 from headattn_io.files import read_json
-from keras_headattn.models import Bert, EncoderClassifier
+from keras_headattn.models import EncoderClassifier
 from recipes.engine.config import passing_on
-from recipes.engine.encoders import attention_of, kind_of, model_type, read_encoder
-from recipes.engine.signatures import split_arguments
-
-TAKERS = ("keras_headattn.models.EncoderClassifier", "keras_headattn.models.Bert")
+from recipes.engine.encoders import make_encoder, model_type
 
 
-def make_classifier(config, tokenizer, num_outputs):
+def make_classifier(config, vocabulary_size, num_outputs):
     """Makes an `EncoderClassifier`: of a checkpoint, or of random weights."""
-    of_head, of_encoder = split_arguments(config.model_arguments, *TAKERS)
-    own = of_encoder | dict(seed=config.seed, attention=attention_of(config))
-    pooler = of_head.get("head_dim") is None and of_head.get("pooling", "first") == "first"
-    if config.checkpoint:
-        kind = kind_of(config.checkpoint)
-        encoder, kind = read_encoder(config.checkpoint, kind, pooler, config.checkpoint_weights, **own)
-    else:
-        kind = "modernbert" if "modernbert" in config.size else "bert"
-        own |= dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id)
-        with passing_on("model_arguments"):
-            encoder = Bert.from_size(config.size, pooler=pooler and kind == "bert", **own)
+    arguments = config.model_arguments
+    pooler = arguments.get("head_dim") is None and arguments.get("pooling", "first") == "first"
+    encoder, kind, of_head = make_encoder(config, vocabulary_size, "EncoderClassifier", pooler)
     with passing_on("model_arguments"):
-        return EncoderClassifier(encoder, num_outputs, kind, **of_head, seed=config.seed)
+        return EncoderClassifier(encoder, num_outputs, kind, **of_head)
 
 
 def is_t5(checkpoint, folder):

@@ -1,16 +1,13 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
-import dataclasses
-
 from recipes.engine.config import option, settings
+from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.number_words import LANGUAGES
-from recipes.engine.pretrained import run_settings
-from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
+from recipes.engine.settings import Settings, Smoothing
 from recipes.engine.task import named_files
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
-OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 # Of the embedded data: labels, measures, and True for pairs.
 NUMBER_TASKS = {
     "acceptability": (("0", "1"), ("mcc",), False),
@@ -43,39 +40,20 @@ class Data(Texts):
 
 
 @settings()
-class Model:
+class Model(Encoder):
     """The encoder and its head."""
 
-    title = "model"
-
-    checkpoint: str | None = option(
-        None,
-        "folder of a pre-trained model: Hugging Face's, a preset of KerasHub's, a run of recipes.pretrain or .glue",
-        metavar="FOLDER",
-    )
-    checkpoint_weights: bool = option(
-        True, "--no-checkpoint-weights: its sizes and its tokenizer, with random weights, to compare with"
-    )
-    size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
-    vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
-    max_length: int = option(128, "pieces of a text or of a pair; of a pair the longer text is cut first", at_least=8)
     decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
     # `head_dim` is the width of a layer in place of the pooler, 2000 in Wang et al. 2021, appendix A.2
-    model_arguments: dict = model_arguments("EncoderClassifier", "Bert", dropout=0.1, attention_dropout=0.1)
+    model_arguments: dict = head_arguments("EncoderClassifier")
 
 
 @settings(
-    epochs=option(3, "passes over the data; the learning rate is 0 after the last one", at_least=1),
     select=option("val_score", "which epochs are better", ("val_loss", "val_accuracy", "val_score")),
-    patience=None,
-    learning_rate=2e-5,
     run="runs/glue",
 )
-class GlueConfig(Data, Model, Settings, Smoothing, Serving):
-    """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`.
-
-    The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
-    """
+class GlueConfig(Data, Model, FineTuning, Smoothing):
+    """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`."""
 
     title = "training"
     SOURCES = ("train", "glue", "tfds", "embedded")
@@ -83,28 +61,7 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         "task", "glue", "train", "validation", "test", "text_column", "label_column", "checkpoint",
         "batch_size", *Settings.MOST_USED,
     )  # fmt: skip
-    SIZE_OPTIONS = ("size",)
-    PRETRAINED = ("checkpoint",)
 
-    optimizer: str = option(
-        "adamw",
-        "electra: that of its program, without correction of Adam's averages, with decay during warm-up too, and with "
-        "the sum of a batch's losses",
-        ("adamw", "electra"),
-    )
-    layer_decay: float | None = option(
-        None, "electra: factor of the rate from layer to layer, from the head down; none: one rate", above=0, at_most=1
-    )
-    warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
-    optimizer_arguments: dict = optimizer_arguments(
-        {
-            "adamw": ["keras.optimizers.AdamW"],
-            "electra": ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"],
-        },
-        global_clipnorm=1.0,
-        weight_decay=0.01,  # biases and norms have none
-        epsilon=1e-8,
-    )
     pretraining_epochs: int = option(
         0, "passes over the embedded sentences with masked words, before the task is learned", at_least=0
     )
@@ -126,8 +83,6 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
             )
         if self.glue and self.task is None:
             raise ValueError(f"--glue needs --task, one of {', '.join(TASKS)}. Received: glue={self.glue!r}")
-        if self.checkpoint and self.size:
-            raise ValueError(f"Give one of --checkpoint and --size. Received: {self.checkpoint!r} and {self.size!r}")
         if self.task is not None and self.labels:
             raise ValueError(f"A task has labels of its own. Received: task={self.task!r}, labels={self.labels}")
         if self.pretraining_epochs and not self.embedded:
@@ -137,10 +92,6 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
 
         if self.swap_pairs and not self.is_pair:
             raise ValueError(f"--swap-pairs needs pairs of texts. Received: task={self.task}, swap_pairs=True")
-        if self.layer_decay is not None and self.optimizer != "electra":
-            raise ValueError(
-                f"--layer-decay needs --optimizer electra. Received: {self.layer_decay} with {self.optimizer!r}"
-            )
         if self.predicts == "number" and self.select == "val_accuracy":
             raise ValueError(f"Numbers have no accuracy: take val_score or val_loss. Received: select={self.select!r}")
         if self.tfds and self.task in TASKS and self.tfds != f"glue/{self.task}":
@@ -149,19 +100,8 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
             raise ValueError(f"--class-weights needs classes. Received: task={self.task}, predict={self.predict!r}")
 
     def changed(self, given):
-        """Returns these settings with others in their place.
-
-        A checkpoint takes the place of a size and of pre-training. That of a run brings its attention.
-        """
-        if given.get("checkpoint"):
-            run = run_settings(given["checkpoint"]) or {}
-            attention = {} if "attention" in given else {name: run[name] for name in OF_ATTENTION if name in run}
-            if attention:
-                self = dataclasses.replace(self, attention_arguments={})
-            given = {"size": None, "pretraining_epochs": 0} | attention | given
-        elif given.get("size"):
-            given = {"checkpoint": None} | given
-        return super().changed(given)
+        """Returns these settings with others in their place; a checkpoint also takes the place of pre-training."""
+        return super().changed(({"pretraining_epochs": 0} if given.get("checkpoint") else {}) | given)
 
     def unused(self, given):
         found = super().unused(given)
@@ -172,6 +112,11 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         elif self.task:
             found["predict"] = f"is only for texts of your own, not for --task {self.task}"
         return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def begins_pretrained(self):
+        """True for embedded sentences with pre-training, too."""
+        return super().begins_pretrained or self.pretraining_epochs > 0
 
     @property
     def is_pair(self):

@@ -1,23 +1,15 @@
 """Fine-tuning of an encoder on a task."""
 
-import functools
-import types
-
 import keras
 
-from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
-from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
+from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.texts.task import TextTask
-from recipes.engine.training import make_optimizer
-from recipes.engine.vocabularies import learn_tokenizer
 from recipes.glue.data import read_corpora, read_tests
 from recipes.glue.demo import number_sentences
 from recipes.glue.masked_words import fill_in
 from recipes.glue.modelling import make_classifier
 from recipes.glue.targets import ScoredClasses, ScoredNumbers, targets_of
-
-WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biases have these names
 
 
 class EncoderPredictor(Classifier):
@@ -36,20 +28,19 @@ class EncoderPredictor(Classifier):
         return {}
 
 
-class Glue(TextTask):
+class Glue(EncoderTask, TextTask):
     """Encoder with its head, and the labels of a task."""
 
     kinds = (ScoredNumbers, ScoredClasses)
-    num_layers = 1  # before there is a model
 
     def check(self):
-        check_encoder(self.config)
+        super().check()
         if self.config.task == "language" and not self.config.checkpoint:
             raise ValueError("--task language needs --checkpoint, a run of recipes.pretrain say. Received: none")
 
-    def try_model(self):
-        if self.config.size:
-            make_classifier(self.config, types.SimpleNamespace(vocabulary_size=8, pad_id=0), 2)
+    def make_head(self, vocabulary_size):
+        num_outputs = self.targets.width if hasattr(self, "targets") else 2  # before there are data
+        return make_classifier(self.config, vocabulary_size, num_outputs)
 
     def read(self):
         return read_corpora(self.config)
@@ -66,18 +57,10 @@ class Glue(TextTask):
     def make_targets(self, names=None):
         return targets_of(self.config, names, self.data and self.data.train, self.kinds)
 
-    def make_tokenizer(self):
-        return kept_tokenizer(self.run.folder / "tokenizer.json", self._new_tokenizer)
-
-    def _new_tokenizer(self):
-        config = self.config
-        if config.checkpoint:
-            return tokenizer_of(config.checkpoint, config.max_length)
-        texts = [*self.data.train.texts, *(self.data.train.second_texts or ())]
-        if config.embedded:
-            texts = number_sentences(seed=config.split_seed)
-        tokenizer = learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
-        return tokenizer.with_max_length(config.max_length)
+    def texts(self):
+        if self.config.embedded:
+            return number_sentences(seed=self.config.split_seed)
+        return [*self.data.train.texts, *(self.data.train.second_texts or ())]
 
     def prepare(self):
         super().prepare()
@@ -109,51 +92,17 @@ class Glue(TextTask):
         ids = self.tokenizer.encode(corpus.texts, corpus.second_texts)
         return ids if isinstance(ids, dict) else {"text": ids}
 
-    @functools.cached_property
-    def uncut_tokenizer(self):
-        """The tokenizer, without a limit."""
-        return type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
-
     def lengths(self, texts, second_texts=None):
         ids = self.uncut_tokenizer.encode(texts, second_texts)
         return map(len, ids["token_ids"] if isinstance(ids, dict) else ids)
-
-    def make_model(self):
-        model = make_classifier(self.config, self.tokenizer, self.targets.width)
-        model.build()
-        return model
-
-    def make_trainer(self, model):
-        self.num_layers = model.encoder.num_layers
-        return super().make_trainer(model)
 
     def begin(self, model):
         super().begin(model)
         if self.config.pretraining_epochs:
             model.encoder.load_weights(self.run.folder / "pretrained.weights.h5")
 
-    def make_optimizer(self, steps, num_replicas):
-        config = self.config
-        total = max(2, steps * config.epochs)
-        is_electra = config.optimizer == "electra"
-        warmup = min(round(config.warmup_share * total), total - 1)
-        schedule = LinearDecay(config.learning_rate, warmup, total, decay_in_warmup=is_electra)
-        if is_electra:
-            rates = None if config.layer_decay is None else layerwise_rates(self.num_layers, config.layer_decay)
-            return make_optimizer(config, AdamWeightDecay, learning_rate=schedule, rates=rates)
-        optimizer = make_optimizer(config, keras.optimizers.AdamW, learning_rate=schedule)
-        optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
-        return optimizer
-
     def make_loss(self):
-        loss = super().make_loss()
-        if self.config.optimizer == "electra":
-            loss.reduction = "sum"
-        return loss
-
-    def describe(self):
-        source = self.config.checkpoint or self.config.size
-        return f"{super().describe()}, {source}"
+        return self.with_reduction(super().make_loss())
 
     def predictor(self, model):
         return EncoderPredictor(model, self.tokenizer, self.targets, self.config.max_length)

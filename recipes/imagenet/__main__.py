@@ -1,8 +1,9 @@
-"""Image classification by residual networks, with attention beside their convolutions or without.
+"""Image classification by residual networks, with or without attention, and by Vision Transformers.
 
     python -m recipes.imagenet --quick           a minute, to see that everything works
     python -m recipes.imagenet                   the embedded task: handwritten digits
     python -m recipes.imagenet --config cifar10 --images cifar10 --attention evolving
+    python -m recipes.imagenet --config vit_tiny --images imagenet --attention talking_heads
     python -m recipes.imagenet evaluate runs/cifar10
     python -m recipes.imagenet export runs/cifar10
     python -m recipes.imagenet classify runs/cifar10 cat.jpg photographs/
@@ -11,7 +12,7 @@ The same command continues a run that was interrupted, from its last checkpoint,
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
 Source: Wang et al. 2021, "Evolving attention with residual convolutions", section 4.1. Settings are in
-configs/: imagenet, cifar10, tiny_imagenet, digits.
+configs/: imagenet, cifar10, tiny_imagenet, digits; with today's schedule vit_tiny and resnet50_modern.
 """
 
 import collections

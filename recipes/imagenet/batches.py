@@ -63,8 +63,8 @@ class ImageBatches:
     Images that cannot be read or decoded are left out, and collected in `damaged`. Memory holds a few batches, and
     where each image is, however large the data set.
 
-    Each item is a tuple `(images, labels)`: `(B, S, S, 3)` of what `preprocess` returns, and int32 `(B,)`; to evaluate
-    `(images, labels, weights)`, the last float32 `(B,)`.
+    Each item is a tuple `(images, labels)`: `(B, S, S, 3)` of what `preprocess` returns, and int32 `(B,)`, or float32
+    `(B, num_classes)` if they are one-hot; to evaluate `(images, labels, weights)`, the last float32 `(B,)`.
 
     Args:
         source: `ImageSource`, such as `ImageFiles` or `ImageRecords`.
@@ -74,6 +74,9 @@ class ImageBatches:
         training: bool. Default False.
         seed: int. Default 0.
         parallel: int, images decoded at the same time. Default `None`: one a core.
+        one_hot: True for one-hot labels. Default False.
+        mix: function of the images and labels of a batch to train on, and of a seed, int64 `(2,)`, which is that of its
+            first image; returns images and labels. Default `None`.
     """
 
     def __init__(
@@ -84,6 +87,8 @@ class ImageBatches:
         training: bool = False,
         seed: int = 0,
         parallel: int | None = None,
+        one_hot: bool = False,
+        mix: Callable[..., tuple[tf.Tensor, tf.Tensor]] | None = None,
     ):
         if training and len(source) < batch_size:
             raise ValueError(
@@ -96,6 +101,8 @@ class ImageBatches:
         self.training = training
         self.seed = seed
         self.parallel = parallel or len(os.sched_getaffinity(0))
+        self.one_hot = one_hot
+        self.mix = mix if training else None
         self.epoch = 0
         self._damaged = set()
 
@@ -123,7 +130,14 @@ class ImageBatches:
         ).flat_map(self._images_of_epoch)
         filled = dataset.repeat() if self.training else self._fill_up(dataset)
         batches = filled.batch(self.batch_size, drop_remainder=True).take(len(self))
+        if self.one_hot or self.mix:
+            batches = batches.map(self._finish, num_parallel_calls=self.parallel)
         return batches.apply(tf.data.experimental.assert_cardinality(len(self))).prefetch(2)
+
+    def _finish(self, images, labels, *others):
+        if self.one_hot:
+            labels = tf.one_hot(labels, len(self.source.class_names))
+        return self.mix(images, labels, seed=others[0][0]) if self.mix else (images, labels, *others)
 
     def _fill_up(self, images):
         weight = len(self) * self.batch_size / len(self.source)
@@ -157,8 +171,9 @@ class ImageBatches:
 
     def _load(self, position, index, seed):
         data, label = self.source.load(index)
-        image = self.preprocess(data, seed=tf.stack([seed, index])) if self.training else self.preprocess(data)
-        return position, image, label
+        seed = tf.stack([seed, index])
+        image = self.preprocess(data, seed=seed) if self.training else self.preprocess(data)
+        return (position, image, label, seed) if self.mix else (position, image, label)
 
     def _note_gap(self, order, expected, item):
         position = item[0]

@@ -4,12 +4,16 @@ import functools
 import os
 import pathlib
 
+import tensorflow as tf
+
 from headattn_io.files import read_lines
 from keras_headattn.data import central_crop
 from recipes.engine.fingerprint import checksum
 from recipes.imagenet.augmentation import inception_crop, pad_and_crop
 from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder
+from recipes.imagenet.mixing import mix
+from recipes.imagenet.rand_augment import erase, rand_augment
 from recipes.imagenet.records import read_records, read_tfds_images
 
 
@@ -56,13 +60,31 @@ def fingerprint(source):
 
 def training_batches(config, source, num_replicas):
     """Augmented batches, as `ImageBatches`."""
+    mixing = None
+    if config.mixes:
+        given = dict(num_classes=len(source.class_names), mixup=config.mixup, cutmix=config.cutmix)
+        mixing = functools.partial(mix, **given)
+    size, augment = config.batch_size * num_replicas, augmentation(config)
+    return ImageBatches(source, size, augment, training=True, seed=config.seed, mix=mixing)
+
+
+def augmentation(config):
+    """Returns the function from the bytes of an image file and a seed to the pixels that are trained on."""
     common = dict(size=config.image_size, **config.augmentation_arguments)
-    augment = {
+    crop = {
         "inception": functools.partial(inception_crop, **common),
         "pad_crop": functools.partial(pad_and_crop, **common),
         "none": lambda data, seed: evaluation_pixels(config.image_size, config.evaluation_side)(data),
     }[config.augmentation]
-    return ImageBatches(source, config.batch_size * num_replicas, augment, training=True, seed=config.seed)
+
+    def augment(data, seed):
+        image = crop(data, seed=seed)
+        of_operations, of_erasing = tf.unstack(tf.random.split(seed, 2))
+        if config.rand_augment:
+            image = rand_augment(image, of_operations, config.rand_augment)
+        return erase(image, of_erasing, config.random_erasing) if config.random_erasing else image
+
+    return augment
 
 
 def evaluation_pixels(size, resized):

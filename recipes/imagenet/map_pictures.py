@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_headattn.analysis import attention_maps, draw_image_maps
 from keras_headattn.layers import AugmentedConv2D
+from keras_headattn.models import ViT
 from keras_headattn.training import Progress
 from keras_headattn.utils import flatten_layers
 from recipes.engine.finished import by_title, chosen_layers, indices, save
@@ -34,8 +35,9 @@ def image(options):
             pixels = evaluation_pixels(config.image_size, config.evaluation_side)(tf.io.read_file(name))
             recorded, size_of = attention_maps(model, pixels[None]), map_sizes(model)
             for number, path in chosen_layers(recorded, options.layers).items():
-                maps[f"{title}\nlayer {number}"] = recorded[path].weights[0]
-                sizes[f"{title}\nlayer {number}"] = size_of[path]
+                name_of_map = f"{title}\nlayer {number}"
+                maps[name_of_map] = of_pixels(recorded[path].weights, size_of[path])[0]
+                sizes[name_of_map] = size_of[path]
         most = max(map(len, maps.values()))
         heads = options.heads and indices("--heads", options.heads, most)
         # Models standardise their inputs, so pixels are those of the image.
@@ -65,9 +67,20 @@ def _image_run(folder):
 
 
 def map_sizes(model):
-    """Height and width that each attention layer sees, by its path."""
-    layers = [layer for layer in flatten_layers(model) if isinstance(layer, AugmentedConv2D)]
-    return {layer.attention.path: layer.map_size for layer in layers}
+    """Height and width that each attention layer sees, by its path; of a ViT those of its patches."""
+    sizes = {}
+    for layer in flatten_layers(model):
+        if isinstance(layer, AugmentedConv2D):
+            sizes[layer.attention.path] = layer.map_size
+        elif isinstance(layer, ViT):
+            sizes |= {block.attention.path: layer.grid for block in layer.blocks}
+    return sizes
+
+
+def of_pixels(weights, size):
+    """Returns maps `(B, heads, n, n)` without a class token before the `n` pixels or patches."""
+    count = size[0] * size[1]
+    return weights[..., -count:, -count:]
 
 
 def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
@@ -115,7 +128,8 @@ def _maps(model, batches, choose):
         recorded = attention_maps(model, pixels, training=False)
         for key, path in choose(recorded).items():
             height, width = sizes[path]
-            maps = recorded[path].weights[:, :, height // 2 * width + width // 2]
+            weights = of_pixels(recorded[path].weights, sizes[path])
+            maps = weights[:, :, height // 2 * width + width // 2]
             maps = maps.reshape(*maps.shape[:2], height, width).transpose(0, 2, 3, 1)
             found.setdefault(key, []).append(maps[real])
         labels.append(np.asarray(batch_labels)[real])

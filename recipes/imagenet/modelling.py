@@ -4,7 +4,7 @@ import functools
 
 import keras
 
-from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152
+from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152, ViT
 from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention as make_attention_layer
 
@@ -19,20 +19,22 @@ def make_classifier(config, num_classes):
 
     Pixels are normalised inside, in float32.
     """
-    small = functools.partial(ResNet, (config.blocks,) * 3, filters=16, small_images=True, name="small")
-    network = small if config.model == "small" else NETWORKS[config.model]
-    images = keras.Input((config.image_size, config.image_size, 3), name="images")
+    shape = (config.image_size, config.image_size, 3)
+    images = keras.Input(shape, name="images")
     scale = keras.layers.Normalization(mean=MEAN, variance=[value**2 for value in DEVIATION], dtype="float32")
+    # As in TensorFlow's models 1.13. Unlike the weight decay of Keras's optimizers, it goes through momentum.
+    decay = config.weight_decay if config.optimizer == "sgd" else 0
+    regularizer = keras.regularizers.L2(decay / 2) if decay else None
+    attention = make_attention(config)
+    if config.is_vit:
+        make = functools.partial(ViT.from_size, config.model, kernel_regularizer=regularizer)
+    else:
+        small = functools.partial(ResNet, (config.blocks,) * 3, filters=16, small_images=True, name="small")
+        network = small if config.model == "small" else NETWORKS[config.model]
+        make = functools.partial(network, weight_regularizer=regularizer)
+    classifier = dict(classes=num_classes, classifier_activation=None)
     with passing_on("model_arguments"):
-        network = network(
-            attention=make_attention(config),
-            input_shape=(config.image_size, config.image_size, 3),
-            classes=num_classes,
-            classifier_activation=None,
-            # As in TensorFlow's models 1.13. Unlike the weight decay of Keras's optimizers, it goes through momentum.
-            weight_regularizer=keras.regularizers.L2(config.weight_decay / 2) if config.weight_decay else None,
-            **config.model_arguments,
-        )
+        network = make(attention=attention, input_shape=shape, **classifier, **config.model_arguments)
     for layer in network.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.momentum = config.statistics_momentum
@@ -40,17 +42,21 @@ def make_classifier(config, num_classes):
 
 
 def make_attention(config):
-    """Makes the attention template, whose widths become those of the stages; `None` for none."""
+    """Makes the attention template, whose widths become those of a ResNet's stages; `None` for none."""
     if config.attention == "none":
         return None
+    if config.is_vit:
+        dropout = config.model_argument("attention_dropout")
+        initializer = keras.initializers.TruncatedNormal(stddev=0.02)
+        return make_attention_layer(config, *config.attention_shape, dropout=dropout, kernel_initializer=initializer)
     number = config.attention_arguments.get("num_heads") or config.num_heads or 8
     return make_attention_layer(config, number, number)
 
 
-def make_metrics(num_classes):
-    """Makes top-1 and top-5 accuracy."""
-    top = min(5, num_classes)
+def make_metrics(num_classes, one_hot=False):
+    """Makes top-1 and top-5 accuracy, of integer labels or of shares of classes."""
+    kind, top = "" if one_hot else "Sparse", min(5, num_classes)
     return [
-        keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-        keras.metrics.SparseTopKCategoricalAccuracy(top, name=f"top{top}_accuracy"),
+        getattr(keras.metrics, f"{kind}CategoricalAccuracy")(name="accuracy"),
+        getattr(keras.metrics, f"{kind}TopKCategoricalAccuracy")(top, name=f"top{top}_accuracy"),
     ]

@@ -1,10 +1,11 @@
 """The settings of an image classification run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, Smoothing, model_arguments, optimizer_arguments
-from recipes.engine.signatures import ATTENTIONS
+from recipes.engine.settings import Settings, Smoothing, optimizer_arguments
+from recipes.engine.signatures import ATTENTIONS, VIT_SIZES, passed_on
 
-MODELS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
+RESNETS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
+OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "lamb": "Lamb"}
 AUGMENTATIONS = ("inception", "pad_crop", "none")
 
 
@@ -64,6 +65,21 @@ class Pixels:
             "none": ["recipes.imagenet.augmentation.pad_and_crop"],
         },
     )
+    rand_augment: int = option(
+        0, "RandAugment: magnitude, 1 to 10, of two random operations an image; 0: none", at_least=0, at_most=10
+    )
+    random_erasing: float = option(
+        0.0, "probability that noise replaces a rectangle of an image", at_least=0, at_most=1
+    )
+    mixup: float = option(0.0, "MixUp: parameter of the Beta distribution, such as 0.8; 0: none", at_least=0)
+    cutmix: float = option(
+        0.0, "CutMix: the same, such as 1.0; with --mixup, an image gets either at random", at_least=0
+    )
+
+    @property
+    def mixes(self):
+        """True if images are mixed in pairs, so that labels are shares of classes."""
+        return self.mixup > 0 or self.cutmix > 0
 
 
 @settings()
@@ -72,8 +88,17 @@ class Model:
 
     title = "model"
 
-    model: str = option("resnet50", "network; small: three stages for images of 32 pixels", MODELS)
-    model_arguments: dict = model_arguments("ResNet")  # the defaults are the paper's networks
+    model: str = option(
+        "resnet50",
+        "network; small: three stages for images of 32 pixels; vit_...: Vision Transformers",
+        (*RESNETS, *VIT_SIZES),
+    )
+    model_arguments: dict = option(  # the defaults are the paper's networks
+        {},
+        "of the model, such as stochastic_depth=0.1",
+        of=dict.fromkeys(RESNETS, ["keras_headattn.models.ResNet"])
+        | dict.fromkeys(VIT_SIZES, ["keras_headattn.models.ViT"]),
+    )
     statistics_momentum: float = option(
         0.997, "share that batch normalisation's moving statistics keep in a step", at_least=0, below=1
     )
@@ -81,7 +106,11 @@ class Model:
 
 
 @settings(
-    attention=option("none", "beside the 3 x 3 convolutions", ("none", *ATTENTIONS)),
+    attention=option(
+        "none",
+        "beside the 3 x 3 convolutions, or in the blocks of a ViT, which none makes multi_head",
+        ("none", *ATTENTIONS),
+    ),
     epochs=100,
     patience=None,
     select="val_accuracy",
@@ -92,23 +121,46 @@ class Model:
 class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     """Every setting of a run. Other values, of smaller data sets, are in the folder `configs`.
 
-    The defaults are those of Wang et al. 2021, "Evolving attention with residual convolutions", for ImageNet.
+    The defaults are those of Wang et al. 2021, "Evolving attention with residual convolutions", for ImageNet. Today's
+    settings are in `configs/vit_tiny.py` and `configs/resnet50_modern.py`.
     """
 
     title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
     MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("model", "model_arguments.filters")
+    SIZE_OPTIONS = ("model", "model_arguments.filters", "model_arguments.num_layers")
 
+    schedule: str = option(
+        "step", "after warm-up the rate falls; step: see --decay-epochs; cosine: to 0 at --epochs", ("step", "cosine")
+    )
     warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")
-    optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.SGD"], momentum=0.9)
+    optimizer: str = option("sgd", "optimizer", tuple(OPTIMIZERS))
+    optimizer_arguments: dict = optimizer_arguments(
+        {name: [f"keras.optimizers.{cls}"] for name, cls in OPTIMIZERS.items()}, momentum=0.9
+    )
     weight_decay: float = option(
-        1e-4, "weight of half the squared weights in the loss; normalisation is left out", at_least=0
+        1e-4,
+        "sgd: weight of half the squared weights in the loss, without normalisation; adamw, lamb: decoupled, without "
+        "biases either",
+        at_least=0,
     )
 
     def __post_init__(self):
+        if self.is_vit and self.attention == "none":
+            object.__setattr__(self, "attention", "multi_head")
         super().__post_init__()
+        self._leave_out_momentum()
+        if self.is_vit and self.image_size % (side := self.model_argument("patch_size")):
+            raise ValueError(
+                f"--image-size must be a multiple of the patches of {side} pixels, see --model-arguments patch_size. "
+                f"Received: image_size={self.image_size}"
+            )
+        if self.schedule == "cosine" and self.warmup_epochs >= self.epochs:
+            raise ValueError(
+                f"--warmup-epochs must be fewer than the {self.epochs} --epochs for --schedule cosine. "
+                f"Received: warmup_epochs={self.warmup_epochs}"
+            )
         if self.validation_labels and not self.images:
             raise ValueError(
                 f"--validation-labels needs --images. Received: validation_labels={self.validation_labels!r}"
@@ -129,8 +181,34 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
                 f"--attention-arguments need --attention. Received: attention_arguments={self.attention_arguments}"
             )
 
+    def _leave_out_momentum(self):
+        """Removes the momentum of SGD where the optimizer takes none."""
+        arguments = dict(self.optimizer_arguments)
+        if "momentum" in passed_on([f"keras.optimizers.{OPTIMIZERS[self.optimizer]}"]):
+            return
+        if (momentum := arguments.pop("momentum")) != 0.9:
+            raise ValueError(
+                f"--optimizer-arguments: {OPTIMIZERS[self.optimizer]} has no momentum. Received: momentum={momentum}"
+            )
+        object.__setattr__(self, "optimizer_arguments", arguments)
+
+    @property
+    def is_vit(self):
+        """True if the network is a Vision Transformer."""
+        return self.model in VIT_SIZES
+
+    @property
+    def attention_shape(self):
+        """Width of all heads together, and their number unless settings or layer give one."""
+        if not self.is_vit:
+            return super().attention_shape
+        size = VIT_SIZES[self.model] | self.model_arguments
+        return size["hidden_dim"], size["num_heads"]
+
     def unused(self, given):
         found = super().unused(given)
+        if self.schedule != "step":
+            found["decay_epochs"] = "is for --schedule step"
         if not self.records:
             found |= dict.fromkeys(("first_label", "num_classes"), "is only for --records")
         return {name: reason for name, reason in found.items() if name in given}

@@ -1,6 +1,7 @@
 """Training of a classifier of images."""
 
 import base64
+import functools
 
 import keras
 import tensorflow as tf
@@ -18,7 +19,10 @@ from recipes.imagenet.batches import ImageBatches
 from recipes.imagenet.data import evaluation_pixels, fingerprint, load_training, load_validation, training_batches
 from recipes.imagenet.evaluation import evaluate, report_damaged
 from recipes.imagenet.modelling import make_attention, make_classifier, make_metrics
+from recipes.imagenet.settings import OPTIMIZERS
 
+# Parts of names: biases, norms, class token and positions.
+WITHOUT_DECAY = ["bias", "gamma", "beta", "class_token", "embeddings"]
 SMOKE_TEST = """
 import base64
 found = call(images=tf.constant([base64.b64decode(file) for file in given]))
@@ -26,8 +30,15 @@ result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"]
 """
 
 
+def decayed(optimizer, **arguments):
+    """Makes an optimizer that decays kernels alone."""
+    made = optimizer(**arguments)
+    made.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
+    return made
+
+
 class ImageNet(Task):
-    """Residual network, and the classes of its images."""
+    """Network, and the classes of its images."""
 
     def check(self):
         make_attention(self.config)
@@ -53,11 +64,11 @@ class ImageNet(Task):
         train, validation = self.data.train, self.data.validation
         print(f"{len(train):,} images of {len(self.class_names):,} classes, {len(validation):,} to evaluate on")
         batches = training_batches(self.config, train, num_replicas)
-        return batches, self.validation_batches(validation, num_replicas)
+        return batches, self.validation_batches(validation, num_replicas, self.config.mixes)
 
-    def validation_batches(self, source, num_replicas=1):
+    def validation_batches(self, source, num_replicas=1, one_hot=False):
         """Makes batches to evaluate on, each image once."""
-        return ImageBatches(source, self.config.batch_size * num_replicas, self._pixels)
+        return ImageBatches(source, self.config.batch_size * num_replicas, self._pixels, one_hot=one_hot)
 
     @property
     def _pixels(self):
@@ -71,18 +82,31 @@ class ImageNet(Task):
 
     def make_optimizer(self, steps, num_replicas):
         config = self.config
-        schedule = StepDecay(
-            config.learning_rate * config.batch_size * num_replicas / 256,
-            round(config.warmup_epochs * steps),
-            [epoch * steps for epoch in config.decay_epochs],
-        )
-        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule)
+        given = {"learning_rate": self._schedule(steps, num_replicas)}
+        if config.optimizer == "sgd":  # its weight decay is in the loss
+            return make_optimizer(config, keras.optimizers.SGD, **given)
+        make = functools.partial(decayed, getattr(keras.optimizers, OPTIMIZERS[config.optimizer]))
+        return make_optimizer(config, make, weight_decay=config.weight_decay, **given)
+
+    def _schedule(self, steps, num_replicas):
+        """Returns the learning rate by step, for so many steps an epoch."""
+        config = self.config
+        peak = config.learning_rate * config.batch_size * num_replicas / 256
+        warmup = round(config.warmup_epochs * steps)
+        if config.schedule == "step":
+            return StepDecay(peak, warmup, [epoch * steps for epoch in config.decay_epochs])
+        falling = max(1, config.epochs * steps - warmup)
+        rise = dict(initial_learning_rate=0.0, warmup_target=peak, warmup_steps=warmup) if warmup else {}
+        return keras.optimizers.schedules.CosineDecay(**{"initial_learning_rate": peak, "decay_steps": falling, **rise})
 
     def make_loss(self):
-        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+        smoothing = self.config.label_smoothing
+        if self.config.mixes:
+            return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing, dtype="float32")
+        return LabelSmoothedCrossentropy(smoothing)
 
     def make_metrics(self):
-        return make_metrics(len(self.class_names))
+        return make_metrics(len(self.class_names), self.config.mixes)
 
     def throughput(self, batches):
         return lambda: len(batches) * batches.batch_size, "images_per_second"

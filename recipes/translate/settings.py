@@ -4,7 +4,7 @@ import re
 
 from recipes.engine import search
 from recipes.engine.config import option, settings
-from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.settings import Lora, NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import CACHED, is_cached, named_sets
 
@@ -182,7 +182,7 @@ class Decoding(search.Search):
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothing, Decoding):
+class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Smoothing, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up

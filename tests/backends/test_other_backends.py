@@ -19,8 +19,8 @@ from keras_headattn.models import (
 from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
 from tests.layers.backend_worker import EVERY, EXPORTED
-from tests.layers.harness import QUERIES, build, cross_inputs, each, output_bias, randomize, self_input
-from tests.models import electra, encoders, graphs
+from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
+from tests.models import electra, encoders, graphs, onnx_worker
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
 
@@ -138,6 +138,18 @@ def check_same(name, ours, theirs, tolerance=1e-5):
     return len(names)
 
 
+def check_exported(name, backend, theirs):
+    """All tensors of an ONNX file, of inputs of all sizes; returns how many there are."""
+    if backend != "torch":
+        pytest.skip("ONNX is PyTorch's")
+    check_no_errors(name, theirs)
+    names = [n for n in theirs if n.startswith(f"{name}/eager")]
+    for n in names:
+        atol = 1e-5 * max(1, np.abs(theirs[n]).max())
+        np.testing.assert_allclose(theirs[n.replace("/eager", "/exported")], theirs[n], rtol=0, atol=atol, err_msg=n)
+    return len(names)
+
+
 # -------------------------------------------------------------------------------------------------- imports
 
 
@@ -188,13 +200,7 @@ def test_contract_of_layers(case, theirs):
 @pytest.mark.parametrize("name", [*(case.name for case in EXPORTED), "convolution"])
 def test_onnx_of_any_length(name, other_backend, theirs):
     """Keras traces with lengths of 1, so a branch on a size would become the graph."""
-    if other_backend != "torch":
-        pytest.skip("ONNX is PyTorch's")
-    name = f"layers/onnx/{name}"
-    check_no_errors(name, theirs)
-    for length in (1, QUERIES):
-        eager, onnx = (theirs[f"{name}/{result}_{length}"] for result in ("eager", "exported"))
-        np.testing.assert_allclose(onnx, eager, rtol=0, atol=1e-5 * max(1, np.abs(eager).max()))
+    assert check_exported(f"layers/onnx/{name}", other_backend, theirs) == 2
 
 
 # ---------------------------------------------------------------------------- positions, losses, optimizers
@@ -241,3 +247,16 @@ def test_pretraining(ours, theirs):
     """Losses and measures with given masks, and the weights after a step; what is drawn is never special."""
     assert theirs["models/electra/drawn_special"] == 0
     assert check_same("models/electra", ours, theirs, lambda name: 1e-4 if "logs" in name else 2e-5) > 50
+
+
+@pytest.mark.parametrize("name", onnx_worker.WHOLE)
+def test_onnx_of_models(name, other_backend, theirs):
+    """With free sizes, and padding."""
+    assert check_exported(f"models/onnx/{name}", other_backend, theirs) >= 2
+
+
+@pytest.mark.parametrize("make, reason", onnx_worker.NOT_EXPORTED.items())
+def test_what_onnx_cannot_have(make, reason, other_backend, theirs):
+    """If this fails, docs/take_elsewhere.md and its test may promise more."""
+    with pytest.raises(AssertionError, match=reason):
+        check_exported(f"models/onnx/{make.__name__}", other_backend, theirs)

@@ -6,7 +6,16 @@ import pytest
 
 from keras_headattn.interop import from_pretrained, generation_settings, read_tensors, to_hugging_face, tokenizer_of
 from keras_headattn.layers import EvolvingAttention, GroupedQueryAttention, MultiHeadAttention
-from keras_headattn.models import T5, Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
+from keras_headattn.models import (
+    T5,
+    Bert,
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    SpanAnswerer,
+    TokenClassifier,
+    Transformer,
+)
 from keras_headattn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from keras_headattn.text import SentencePieceTokenizer
 from tests.interop import translators
@@ -50,6 +59,12 @@ def test_in_and_out(kind, tmp_path):
     (lambda: ReplacedTokenDetector(Bert(**SIZES, pooler=False)), "replaced_token"),
     (lambda: EncoderClassifier(Bert(**SIZES), 3), "classifier"),
     (lambda: EncoderClassifier(Bert(**SIZES, **ROBERTA), 3, kind="roberta"), "classifier"),
+    (lambda: SpanAnswerer(Bert(**SIZES)), "span_answerer"),
+    (lambda: SpanAnswerer(Bert(**SIZES, **ROBERTA)), "span_answerer"),
+    (lambda: SpanAnswerer(Bert(**SIZES, embedding_dim=6, pooler=False)), "span_answerer"),
+    (lambda: TokenClassifier(Bert(**SIZES, pooler=False), 3), "token_classifier"),
+    (lambda: TokenClassifier(Bert(**SIZES, **ROBERTA), 3), "token_classifier"),
+    (lambda: TokenClassifier(Bert(**SIZES, embedding_dim=6, pooler=False), 3), "token_classifier"),
     (lambda: T5(**SIZES, num_decoder_layers=2, key_dim=3), None),
     (lambda: T5(**SIZES, key_dim=3, gated=True, activation="gelu_tanh", tie_output=False), None),
 ])  # fmt: skip

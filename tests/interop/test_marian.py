@@ -173,11 +173,11 @@ def test_the_recipe(folder, tmp_path, capsys):
     main([
         "--pretrained", str(folder), "--attention", "evolving", "--train", *texts, "--validation", *texts,
         "--test", *texts, "--run", tuned, "--epochs", "1", "--max-length", "40", "--beam-size", "1",
-        "--model-arguments", "dropout=0.0",
+        "--model-arguments", "dropout=0.0", "--lora-rank", "2",
         "--validation-sentences", "0", "--tensorboard", "--export", "none",
     ])  # fmt: skip
     told = capsys.readouterr().out
-    assert "44 tensors copied." in told
+    assert "44 tensors copied." in told and "LoRA of rank 2: " in told
     assert (tmp_path / "tuned" / "results").is_dir()
     with pytest.raises(SystemExit, match="Received: EvolvingAttention in"):
         main(["convert", tuned, str(tmp_path / "more"), "--to", "hugging_face"])

@@ -379,7 +379,7 @@ def test_a_damaged_configuration(text, tmp_path):
 
 
 def test_another_head(folders):
-    with pytest.raises(ValueError, match="`head` of bert must be None or one of masked_lm, classifier. Received: "):
+    with pytest.raises(ValueError, match="`head` of bert must be None or one of masked_lm, classifier, .*. Received: "):
         from_pretrained(folders["bert"], head="replaced_token")
     with pytest.raises(ValueError, match="`head` is for BERT, RoBERTa, ELECTRA and ModernBERT"):
         from_pretrained(folders["t5"], head="masked_lm")

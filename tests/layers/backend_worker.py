@@ -155,18 +155,22 @@ def exported_convolution():
     return answers(model, {size: [images[:size]] for size in (1, QUERIES)})
 
 
-def answers(model, given):
-    """What a model and its ONNX file answer to a list of arrays of each size."""
+def answers(model, given, signature=None):
+    """Each tensor that a model and its ONNX file answer to inputs of each size."""
     import onnxruntime
 
-    out = {f"eager_{size}": model(arrays) for size, arrays in given.items()}
+    outputs = {size: keras.tree.flatten(model(inputs)) for size, inputs in given.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model.onnx"
-        model.export(path, format="onnx", verbose=False)
+        model.export(path, format="onnx", verbose=False, input_signature=signature)
         session = onnxruntime.InferenceSession(path)
     names = [node.name for node in session.get_inputs()]
-    runs = {size: session.run(None, dict(zip(names, arrays, strict=True))) for size, arrays in given.items()}
-    return out | {f"exported_{size}": run[0] for size, run in runs.items()}
+    out = {}
+    for size, inputs in given.items():
+        run = session.run(None, dict(zip(names, keras.tree.flatten(inputs), strict=True)))
+        for i, (eager, exported) in enumerate(zip(outputs[size], run, strict=True)):
+            out |= {f"eager_{size}/{i}": eager, f"exported_{size}/{i}": exported}
+    return out
 
 
 def pairs_of(length):

@@ -7,6 +7,7 @@ from keras_headattn.decoding import Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import T5, ElectraPretraining, GraphWriter, Transformer
 from keras_headattn.optimizers import AdamWeightDecay
+from tests.models import onnx_worker
 from tests.models.electra import given_numbers, texts
 from tests.models.graphs import graphs
 from tests.models.small import sentences
@@ -88,4 +89,5 @@ def results(path):
 def everything(folder):
     """Results `name/result` of all models of a folder."""
     paths = sorted(folder.glob("*.keras"))
-    return {f"{path.stem}/{name}": value for path in paths for name, value in results(path).items()}
+    out = {f"{path.stem}/{name}": value for path in paths for name, value in results(path).items()}
+    return out | (onnx_worker.everything() if keras.backend.backend() == "torch" else {})

@@ -5,7 +5,14 @@ import functools
 import numpy as np
 
 from keras_headattn.layers import EvolvingAttention
-from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models import (
+    Bert,
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    SpanAnswerer,
+    TokenClassifier,
+)
 from keras_headattn.positions import RotaryPositions
 from tests.layers.harness import randomize
 
@@ -113,6 +120,10 @@ def move_norm(state, name, layer):
     layer.set_weights([state[f"{name}.weight"], state[f"{name}.bias"]])
 
 
+HEAD_INPUTS = {
+    "mask_positions": np.array([[1, 4], [3, 0], [2, 2]]),
+    "answer_mask": np.array([[1, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0], [1, 0, 1, 1, 1, 1]]),
+}
 HEADS_OF = {
     "bert": lambda encoder: EncoderClassifier(encoder("bert"), 3),
     "own_pooler": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, head_dim=7),
@@ -121,8 +132,10 @@ HEADS_OF = {
     "modernbert": lambda encoder: EncoderClassifier(encoder("modernbert"), 3, "modernbert", pooling="mean"),
     "linear": lambda encoder: EncoderClassifier(encoder("electra"), 3, "linear"),
     "mean": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, pooling="mean"),
+    "tokens": lambda encoder: TokenClassifier(encoder("roberta"), 3),
     "masked": lambda encoder: MaskedLM(encoder("electra")),
     "replaced": lambda encoder: ReplacedTokenDetector(encoder("electra")),
+    "span": lambda encoder: SpanAnswerer(encoder("bert", pooler=False)),
 }
 
 
@@ -134,10 +147,11 @@ def make_head(head, randomly=True, **arguments):
 
 
 def inputs_of(model):
-    """Ids and segments where the encoder has them; of the masked-LM head positions too."""
+    """Ids and segments where the encoder has them, and what the head takes."""
     encoder = model.encoder
     inputs = {"token_ids": sentences(pad_id=1)} if encoder.pad_id else pairs()
-    return inputs | ({"mask_positions": np.array([[1, 4], [3, 0], [2, 2]])} if isinstance(model, MaskedLM) else {})
+    further = {name: HEAD_INPUTS[name] for name in model.head_inputs}
+    return inputs | further
 
 
 def paths(encoder):

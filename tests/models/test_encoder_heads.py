@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.layers import RealFormerAttention
-from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, SpanAnswerer
 from tests.models.encoders import (
     ALONE,
     EVOLVING,
@@ -33,7 +33,7 @@ def test_heads(head):
     """Their equations, in NumPy; that of ModernBERT is in test_modernbert.py."""
     model = make_head(head)
     inputs = inputs_of(model)
-    given = {name: value for name, value in inputs.items() if name != "mask_positions"}
+    given = {name: value for name, value in inputs.items() if name not in model.head_inputs}
     outputs = {name: array(value) for name, value in model.encoder(given).items()}
     dense = lambda layer, x: x @ array(layer.kernel) + array(layer.bias)  # noqa: E731
     gelu = lambda x: array(keras.activations.gelu(x))  # noqa: E731
@@ -45,6 +45,12 @@ def test_heads(head):
         logits = x @ array(model.encoder.token_embedding.embeddings).T + array(model.output_bias)
         check_close(model(given), logits, 1e-5)
         expected = np.take_along_axis(logits, inputs["mask_positions"][:, :, None], axis=1)
+    elif head == "span":
+        logits = np.swapaxes(dense(model.output_projection, x), 1, 2)
+        check_close(model(given), np.where(is_real[:, None], logits, -1e9), 1e-5)
+        expected = np.where((inputs["answer_mask"] * is_real)[:, None] == 1, logits, -1e9)
+    elif head == "tokens":
+        expected = dense(model.output_projection, x)
     elif head == "replaced":
         expected = dense(model.output_projection, gelu(dense(model.hidden, x)))[..., 0]
     else:
@@ -90,6 +96,8 @@ def test_parameters_with_a_head_of_2000():
 def labels_of(model):
     if isinstance(model, MaskedLM):
         return np.array([[1, 2], [3, 4], [5, 6]])
+    if isinstance(model, SpanAnswerer):
+        return np.array([[3, 4], [0, 0], [2, 5]])
     if isinstance(model, ReplacedTokenDetector):
         return (sentences(seed=1) > 6).astype("float32")
     return np.array([0, 2, 1]) if model.num_outputs == 3 else np.array([0.5, -1.0, 2.0])
@@ -112,6 +120,7 @@ def loss_of(model):
         ("electra", "multi_head", False),
         ("masked", EVOLVING, True),
         ("replaced", "talking_heads", False),
+        ("span", EVOLVING, False),
     ],
 )
 def test_training(head, attention, jit_compile):

@@ -6,7 +6,14 @@ import struct
 import numpy as np
 import pytest
 
-from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models import (
+    Bert,
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    SpanAnswerer,
+    TokenClassifier,
+)
 from tests.models.encoders import move_dense, move_norm, move_weights, of_config
 from tests.models.small import array, check_close
 
@@ -163,3 +170,28 @@ def test_classifier(libraries, kind, activation):
     real_first = real[:, 0]
     expected = theirs_of(libraries, theirs, kind, ids, segments, real).logits.numpy()
     check_close(array(model(inputs_of(kind, ids, segments)))[real_first], expected[real_first], TOLERANCE)
+
+
+@each_kind
+def test_span_answerer(libraries, kind):
+    """Their logits of real tokens, of the first and of the last token of answers."""
+    theirs, config, state = their_model(libraries, kind, "QuestionAnswering")
+    ids, segments, real = batch(kind)
+    model = SpanAnswerer(encoder_of(config, state, pooler=False))
+    model.build()
+    move_dense(state, "qa_outputs", model.output_projection)
+    expected = theirs_of(libraries, theirs, kind, ids, segments, real)
+    found = array(model(inputs_of(kind, ids, segments)))
+    for logits, name in zip(np.moveaxis(found, 1, 0), ("start_logits", "end_logits"), strict=True):
+        check_close(logits[real], getattr(expected, name).numpy()[real], TOLERANCE)
+
+
+@each_kind
+def test_token_classifier(libraries, kind):
+    theirs, config, state = their_model(libraries, kind, "TokenClassification", num_labels=3)
+    ids, segments, real = batch(kind)
+    model = TokenClassifier(encoder_of(config, state, pooler=False), 3)
+    model.build()
+    move_dense(state, "classifier", model.output_projection)
+    expected = theirs_of(libraries, theirs, kind, ids, segments, real).logits.numpy()
+    check_close(array(model(inputs_of(kind, ids, segments)))[real], expected[real], TOLERANCE)

@@ -26,14 +26,17 @@ MODELS = {
     "Bert": lambda: (encoder(), IDS),
     "Bert, segments": lambda: (encoder(), {"token_ids": IDS, "segment_ids": IDS * 0}),
     "EncoderClassifier": lambda: (models.EncoderClassifier(encoder(), 3), IDS),
+    "TokenClassifier": lambda: (models.TokenClassifier(encoder(pooler=False), 3), IDS),
     "MaskedLM": lambda: (models.MaskedLM(encoder(pooler=False)), IDS),
     "ReplacedTokenDetector": lambda: (models.ReplacedTokenDetector(encoder(pooler=False)), IDS),
+    "SpanAnswerer": lambda: (models.SpanAnswerer(encoder()), {"token_ids": IDS, "answer_mask": IDS}),
     "Transformer": lambda: (shared(), sentences()),
     "T5": lambda: (models.T5(13, 8, 16, num_layers=1, num_heads=2, key_dim=4), sentences()),
     "SentenceClassifier": lambda: (make_classifier(), IDS),
     "SentencePairClassifier": lambda: (make_classifier(pair=True), (IDS, IDS)),
     "RationaleReader": lambda: (models.RationaleReader(2, 3, lstm_dim=4, pooling_dim=4, hidden_dim=4), STATES),
     "RationaleClassifier": lambda: (models.RationaleClassifier(encoder(2, pooler=False), 2, lstm_dim=4), WORDS),
+    "ViT": lambda: (models.ViT((4, 4, 3), 2, 8, 8, num_layers=1, num_heads=2, classes=5), np.ones((2, 4, 4, 3))),
     "GraphWriter": lambda: (graphs.shared(), graphs.graphs()),
 }
 

@@ -194,6 +194,21 @@ def test_training_under_mixed_precision():
     assert np.isfinite(array(model(images()))).all()
 
 
+def test_stochastic_depth():
+    """Rates grow from block to block, and an example loses a whole residual branch or none."""
+    model = small(stochastic_depth=0.6)
+    skips = [layer for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
+    assert [layer.name for layer in skips] == ["conv3_block1_skip", "conv3_block2_skip", "conv4_block1_skip"]
+    np.testing.assert_allclose([layer.rate for layer in skips], [0.2, 0.4, 0.6])
+    dropped = array(skips[-1](np.ones((300, 2, 2, 4)), training=True)).reshape(300, -1)
+    assert set(np.round(np.ptp(dropped, axis=1), 6)) == {0} and 0.3 < dropped[:, 0].astype(bool).mean() < 0.5
+    plain = small()
+    by_path = {weight.path: weight for weight in model.weights}
+    for weight in plain.weights:
+        weight.assign(by_path[weight.path])
+    check_close(model(images()), plain(images()))
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

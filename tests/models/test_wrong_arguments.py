@@ -22,6 +22,7 @@ MAKERS = {
     models.T5: lambda **given: models.T5(9, **given),
     models.Bert: lambda **given: models.Bert(**{**BERT, **given}),
     models.EncoderClassifier: head(models.EncoderClassifier, 2),
+    models.TokenClassifier: head(models.TokenClassifier, 2),
     models.MaskedLMPretraining: lambda **given: models.MaskedLMPretraining(
         models.MaskedLM(models.Bert(**BERT)), **MASKS, **given
     ),
@@ -30,6 +31,7 @@ MAKERS = {
     models.DCTransformer: lambda **given: models.DCTransformer(2, 9, **given),
     models.BiLSTMEncoder: lambda **given: models.BiLSTMEncoder(9, **given),
     models.SentenceClassifier: lambda **given: models.SentenceClassifier(models.TransformerEncoder(9), 2, **given),
+    models.ViT: lambda **given: models.ViT(**given),
     models.GraphWriter: lambda **given: models.GraphWriter(9, 9, 2, **given),
     optimizers.Repulsive: lambda **given: optimizers.Repulsive("adam", **given),
     optimizers.LinearDecay: lambda **given: optimizers.LinearDecay(1e-3, 2, 9, **given),

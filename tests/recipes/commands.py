@@ -1,11 +1,13 @@
 """Commands of the recipes, as a user runs them."""
 
+import dataclasses
 import importlib
 import importlib.util
 import pathlib
 import subprocess
 import sys
 
+from recipes.engine.command import run_command
 from recipes.engine.recipe import named_configs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,6 +17,22 @@ def command(name):
     """The module that `python -m recipes.<name>` runs."""
     is_package = importlib.util.find_spec(f"recipes.{name}").submodule_search_locations
     return importlib.import_module(f"recipes.{name}" + (".__main__" if is_package else ""))
+
+
+def check_options(name, arguments):
+    """Parses the arguments of `python -m recipes.<name>`, a list, and runs nothing; wrong ones end the process."""
+    recipe = command(name)
+    if "--help" in arguments:
+        return
+    if not hasattr(recipe, "RECIPE") or recipe.RECIPE.name != name:
+        (recipe.parse if name == "sweep" else recipe._parser().parse_args)(arguments)
+        return
+    parsed = []
+    commands = {
+        each: dataclasses.replace(command, run=parsed.append) for each, command in recipe.RECIPE.all_commands().items()
+    }
+    run_command(name, "", commands, arguments)
+    assert len(parsed) == 1
 
 
 def all_configs():
@@ -34,6 +52,8 @@ def quick_run(recipe, tmp_path_factory, *arguments):
     folder = tmp_path_factory.mktemp("quick")
     process = run_process(recipe, "--quick", "--run", folder / "run", "--export", folder / "exported", *arguments)
     assert process.returncode == 0, process.stderr
+    versions = [path.parent for path in folder.glob("exported*/*/saved_model.pb")]
+    assert all((path / "README.md").exists() for path in versions)  # the model card
     return folder, process
 
 

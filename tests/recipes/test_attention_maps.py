@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_headattn.analysis import attention_maps
 from recipes.attention_maps import main
 from recipes.engine.config import override
 from recipes.engine.run import Run
@@ -12,6 +13,7 @@ from recipes.glue import __main__ as glue
 from recipes.glue.settings import GlueConfig
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.configs import digits
+from recipes.imagenet.map_pictures import map_sizes, of_pixels
 from recipes.imagenet.modelling import make_classifier
 
 
@@ -35,6 +37,33 @@ def image(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), "uint8")
     tf.io.write_file(str(tmp_path / "image.png"), tf.io.encode_png(pixels))
     return tmp_path / "image.png"
+
+
+@pytest.fixture(scope="module")
+def patches(tmp_path_factory):
+    """Folder of a Vision Transformer as it is before training: 4 x 4 patches after a class token."""
+    run = Run(tmp_path_factory.mktemp("vit"), RECIPE)
+    size = dict(patch_size=4, hidden_dim=8, intermediate_dim=8, num_layers=2)
+    given = dict(model="vit_tiny", model_arguments=size, attention="evolving", num_heads=2, run=str(run.folder))
+    config = digits.CONFIG.changed(given)
+    run.start(config)
+    (run.folder / "classes.txt").write_text("\n".join(map(str, range(10))))
+    run.save_model(make_classifier(config, 10), run.model)
+    return run
+
+
+def test_maps_of_patches(patches, image, tmp_path, figures):
+    """Those of a pixel over the patches, without the class token."""
+    output = str(tmp_path / "maps.png")
+    main(["image", str(patches.folder), "--files", str(image), "--output", output, "--layers", "1", "2"])
+    assert [len(axes.get_images()) for axes in figures[0].axes] == [1, 2, 2] * 2 + [0] * 2
+    model = patches.load_model()
+    sizes, maps = map_sizes(model), attention_maps(model, np.zeros((3, 16, 16, 3)))
+    assert list(sizes) == list(maps) and set(sizes.values()) == {(4, 4)}
+    weights = maps[list(maps)[0]].weights
+    found = of_pixels(weights, (4, 4))
+    assert weights.shape == (3, 2, 17, 17)
+    np.testing.assert_array_equal(found, weights[:, :, 1:, 1:])
 
 
 def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):

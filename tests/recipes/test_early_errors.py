@@ -81,11 +81,27 @@ MISTAKES = [
         "glue --task cola --glue {tmp}/empty --checkpoint bert-base-uncased",
         "hf download google-bert/bert-base-uncased",
     ),
+    ("answer --train {tmp}/squad.json", "squad.json, question q7: an answer must stand in the context"),
+    ("answer --train {tmp}/a.csv", "a.csv is not JSON"),
+    ("answer --embedded --max-length 16", "--max-length must leave room for a context beside a question and four"),
+    ("answer --embedded --validation-share 0.2", "--validation-share is that of --train to take where there is no"),
+    ("answer predict {tmp}/begun {tmp}/squad.json", "--output is for questions of a .json. Received: "),
+    ("tag --train {tmp}/a.conll", "a.conll, line 2 must have a word in column 1 and a tag in column last"),
+    ("tag --train {tmp}/nosuch", "No such file. Give the path of a text file"),
+    ("tag --embedded --tag-column 2", "--tag-column is only for files. Received: "),
+    ("tag --train {tmp}/a.conll --tag-column 1", "--word-column and --tag-column must differ. Received: 1 and 1"),
+    ("tag --train {tmp}/a.conll --checkpoint nosuch", "`--checkpoint` must be a checkpoint on this machine"),
     ("rationales --embedded --checkpoint nosuch", "`--checkpoint` must be a checkpoint on this machine"),
     ("graphs --num-heads 7", "--num-heads must divide"),
     ("graphs --train {tmp}/a.csv --validation {tmp}/a.csv", "Graphs are read from"),
     ("pretrain --num-heads 7", "--num-heads must divide"),
     ("imagenet --images {tmp}/empty", "Give --train-split. Received: folders none"),
+    ("classify --run gs://bucket/run", "--run must be a path of this machine. Mount the bucket"),
+    ("translate --export s3://bucket/{run}", "Received: s3://bucket/{run}"),
+    ("translate --train gs://b/a.en gs://b/a.de", "--train must be a path of this machine"),
+    ("graphs --test {tmp}/a.csv https://host/a.json", "Received: https://host/a.json"),
+    ("classify prune {tmp}/begun gs://bucket/new", "OUTPUT must be a path of this machine"),
+    ("classify --loggers tensorboard", "invalid choice: 'tensorboard'"),
     ("sweep --attention x", "unrecognized arguments: --attention x (did you mean --attentions?)"),
 ]
 PROGRAM = """
@@ -105,7 +121,15 @@ for command in json.load(sys.stdin):
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("early")
-    for name, text in {"a.csv": "text,label\na,b\nc,d\n", "a.en": "a\nb\n", "a.de": "a\n"}.items():
+    wrong = {"id": "q7", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 1}]}
+    squad = {"data": [{"paragraphs": [{"context": "Ann ran.", "qas": [wrong]}]}]}
+    (folder / "squad.json").write_text(json.dumps(squad))
+    for name, text in {
+        "a.csv": "text,label\na,b\nc,d\n",
+        "a.en": "a\nb\n",
+        "a.conll": "a O\nb\n",
+        "a.de": "a\n",
+    }.items():
         (folder / name).write_text(text)
     (folder / "empty").mkdir()
     runs = {"glue_run": {"recipe": "glue"}, "other_version": {"recipe": "classify", "frobnicate": 3}}

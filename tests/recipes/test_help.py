@@ -12,7 +12,7 @@ import pytest
 
 from tests.recipes.commands import ROOT, all_configs
 
-RECIPES = ("classify", "glue", "graphs", "imagenet", "pretrain", "rationales", "series", "translate")
+RECIPES = ("answer", "classify", "glue", "graphs", "imagenet", "pretrain", "rationales", "series", "tag", "translate")
 PRINT = f"""
 import contextlib, importlib, io, json, sys
 found = {{}}

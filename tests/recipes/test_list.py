@@ -10,9 +10,11 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
     main()
     names = re.findall(r"python -m recipes\.(\w+) {2,}\S", capsys.readouterr().out)
     assert {
+        "answer",
         "translate",
         "classify",
         "glue",
+        "tag",
         "pretrain",
         "graphs",
         "rationales",

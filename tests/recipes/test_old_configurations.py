@@ -104,7 +104,7 @@ def model_of(name, config):
     make = {
         "translate": lambda: modelling.make_transformer(config, 40, 30),
         "classify": lambda: modelling.make_classifier(config, 40, 3),
-        "glue": lambda: modelling.make_classifier(config, TOKENIZER, 3),
+        "glue": lambda: modelling.make_classifier(config, TOKENIZER.vocabulary_size, 3),
         "pretrain": lambda: modelling.make_pretraining(config, TOKENIZER),
         "graphs": lambda: modelling.make_writer(config, GRAPHS),
         "imagenet": lambda: modelling.make_classifier(config, 10),

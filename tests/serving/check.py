@@ -1,11 +1,13 @@
-"""Models exported here, run by other software: an older TensorFlow, and OpenVINO.
+"""Models exported here, run by other software: an older TensorFlow, OpenVINO, and TensorFlow Serving.
 
-    python -m tests.serving.check --tensorflow PYTHON --openvino PYTHON
+    python -m tests.serving.check --tensorflow PYTHON --openvino PYTHON --serving IMAGE
 
 Each PYTHON is that of an environment which has the package, and need not have this library; `make serve-check` makes
-both. Exports a small SavedModel of each kind, runs requests on them here and there, and prints the largest difference
-of numbers. It fails where strings or ids differ, numbers differ by more than 1e-4 of their size, or a model does not
-load that did so before.
+both. IMAGE, such as tensorflow/serving:2.20.0, is run by docker, and asked over REST and gRPC.
+
+Exports a small SavedModel of each kind, runs requests on them here and there, and prints the largest difference of
+numbers. It fails where strings or ids differ, numbers differ by more than 1e-4 of their size, or a model does not load
+that did so before.
 """
 
 import argparse
@@ -15,6 +17,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+from tests.serving.model_server import answers
 
 # A program for each, without this library. It reads `[(kind, path, [(signature, inputs), ...]), ...]` from a file and
 # writes `{kind: [outputs, ...]}` to another, an error in the place of the list where a model does not run.
@@ -69,7 +73,7 @@ print(f"OpenVINO {ov.__version__}")
 """
 )
 ALL = ("translator", "ids_translator", "classifier_words", "classifier_pieces", "regressor", "image_classifier")
-ALL += ("pixel_classifier", "pairs_word_pieces", "pairs_bytes", "graph_to_text")
+ALL += ("pixel_classifier", "vit_classifier", "pairs_word_pieces", "pairs_bytes", "graph_to_text", "question_answerer")
 # The kinds that must run in each. OpenVINO has no signatures: it takes `serving_default`.
 SOFTWARE = {"tensorflow": (IN_TENSORFLOW, ALL), "openvino": (IN_OPENVINO, ("ids_translator", "pixel_classifier"))}
 
@@ -78,6 +82,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in SOFTWARE:
         parser.add_argument(f"--{name}", metavar="PYTHON", help="of an environment that has it")
+    parser.add_argument("--serving", metavar="IMAGE", help="of TensorFlow Serving, which docker runs")
     arguments = vars(parser.parse_args())
     with tempfile.TemporaryDirectory() as folder:
         from tests.serving.kinds import export_all
@@ -94,6 +99,14 @@ def main():
                 fault, line = _compare(found[kind], expected[kind], exports[kind].requests, name)
                 failed |= fault and kind in required
                 print(f"  {kind}: {line}")
+        if arguments["serving"]:
+            print(arguments["serving"])
+            for kind in exports:
+                found = answers(arguments["serving"], exports[kind])
+                for protocol, each in found.items() if isinstance(found, dict) else [("server", found)]:
+                    fault, line = _compare(each, expected[kind], exports[kind].requests, "serving")
+                    failed |= fault
+                    print(f"  {kind}, {protocol}: {line}")
     return int(failed)
 
 

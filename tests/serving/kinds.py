@@ -11,13 +11,23 @@ import tensorflow as tf
 from keras_headattn.data import central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import Bert, EncoderClassifier, GraphWriter, Transformer
+from keras_headattn.models import (
+    Bert,
+    EncoderClassifier,
+    GraphWriter,
+    SpanAnswerer,
+    TokenClassifier,
+    Transformer,
+    ViT,
+)
 from keras_headattn.serving import (
     export_classifier,
     export_id_translator,
     export_image_classifier,
     export_pixel_classifier,
+    export_question_answerer,
     export_regressor,
+    export_tagger,
     export_translator,
     write_warmup,
 )
@@ -41,6 +51,7 @@ from recipes.graphs.vocabulary import GraphVocabulary
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
 CLASSES = ["Affe", "Bär", "Chamäleon"]
+TAGS = ["O", "B-Tier", "I-Tier"]
 GRAPHS = [
     '{"entities": ["Zo\\u00eb Lee", "Oslo"], "types": ["person", "town"], "triples": [[0, "home", "Oslo"]]}',
     '{"triples": [["Anna", "home", "New York"], ["Anna", "born in", "Oslo"]], "title": "Towns"}',
@@ -50,6 +61,8 @@ TEXT = {  # those that need tensorflow-text, with the names of its libraries
     "classifier_pieces": ("sentencepiece_tokenizer",),
     "pairs_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
     "modernbert": ("normalize_ops",),
+    "question_answerer": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
+    "tagger_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
 }
 
 
@@ -106,16 +119,23 @@ def export_all(folder):
         "pairs_bytes": export_classifier(
             _text_model(byte_pairs, 3), byte_pairs, CLASSES, folder / "bytes", 20, True, cpu_only=True
         ),
+        "tagger_word_pieces": export_tagger(_tagger(word_pieces), word_pieces, TAGS, folder / "tagger", 20),
+        "tagger_bytes": export_tagger(_tagger(byte_pairs), byte_pairs, TAGS, folder / "tagger_bytes", 8, cpu_only=True),
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
         "modernbert": export_classifier(_modernbert(modern), modern, CLASSES, folder / "modernbert", 20),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
+        "vit_classifier": export_pixel_classifier(_vit(), CLASSES, folder / "vit"),
         "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
+        "question_answerer": export_question_answerer(
+            _span_answerer(word_pieces), word_pieces, folder / "answers", 16, 4, 3, threshold=0.0, cpu_only=True
+        ),
     }
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
     texts = ["the cat sat", "a dog ran after no mat", ""]
     ids = np.array([[5, 9, 12, 3], [7, 3, 0, 0]], "int32")
+    pixels = {"serving_default": {"images": images}, "uint8": {"images": images}}
     inputs = {
         "translator": {name: {"text": texts} for name in ("serving_default", "n_best")},
         "ids_translator": {"serving_default": {"ids": ids}},
@@ -123,11 +143,15 @@ def export_all(folder):
         "classifier_pieces": {"serving_default": {"text": texts}},
         "pairs_word_pieces": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
         "pairs_bytes": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
+        "tagger_word_pieces": {"serving_default": {"text": texts}},
+        "tagger_bytes": {"serving_default": {"text": texts}},
         "regressor": {"serving_default": {"text": texts}},
         "modernbert": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
-        "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
+        "pixel_classifier": pixels,
+        "vit_classifier": pixels,
         "graph_to_text": {name: graph_arrays(GRAPHS) for name in ("serving_default", "n_best")},
+        "question_answerer": {"serving_default": {"question": ["who ran?", "", "cat"], "context": [*ENGLISH[:2], ""]}},
     }
     return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
 
@@ -188,8 +212,26 @@ def _modernbert(tokenizer):
     return EncoderClassifier(encoder, 3, "modernbert")
 
 
+def _span_answerer(tokenizer):
+    encoder = Bert(tokenizer.vocabulary_size, 8, 16, num_layers=1, num_heads=2, max_length=20, pooler=False)
+    model = SpanAnswerer(encoder)
+    model.build()
+    return model
+
+
+def _tagger(tokenizer):
+    shape = dict(hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=2, initializer_range=0.5)
+    return TokenClassifier(Bert(tokenizer.vocabulary_size, **shape, pad_id=tokenizer.pad_id, pooler=False), len(TAGS))
+
+
 def _image_model():
     images = keras.Input((8, 8, 3))
     x = keras.layers.Conv2D(4, 3, activation="relu")(keras.layers.Rescaling(1 / 255)(images))
     x = keras.layers.BatchNormalization()(x)
     return keras.Model(images, keras.layers.Dense(3, kernel_initializer="random_normal")(keras.layers.Flatten()(x)))
+
+
+def _vit():
+    images = keras.Input((8, 8, 3))
+    vit = ViT((8, 8, 3), 4, 8, 8, num_layers=1, num_heads=2, classes=3, classifier_activation=None)
+    return keras.Model(images, vit(keras.layers.Rescaling(1 / 255)(images)))

@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import importlib.util
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from tensorflow.python.framework import op_def_registry
 from keras_headattn.serving import Server, write_warmup
 from keras_headattn.serving._warmup import MOST, RECORDS, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
+from tests.serving import check, model_server
 from tests.serving.kinds import ENGLISH, TEXT, export_all, graph_arrays
 from tests.serving.ops import allowed, operations
 
@@ -28,11 +30,15 @@ KINDS = (
     "classifier_pieces",
     "pairs_word_pieces",
     "pairs_bytes",
+    "tagger_word_pieces",
+    "tagger_bytes",
     "regressor",
     "modernbert",
     "image_classifier",
     "pixel_classifier",
+    "vit_classifier",
     "graph_to_text",
+    "question_answerer",
 )
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
@@ -52,17 +58,21 @@ SHAPES = {  # of the requests that each model is exported with
     "classifier_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "pairs_word_pieces": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "pairs_bytes": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
+    "tagger_word_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
+    "tagger_bytes": [("serving_default", {"text": (size,)}) for size in (1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "modernbert": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
-    "pixel_classifier": [
-        (name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)
-    ],
+    **dict.fromkeys(
+        ("pixel_classifier", "vit_classifier"),
+        [(name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)],
+    ),
     "graph_to_text": [
         (name, {key: (size, columns) for key, columns in COLUMNS.items()} | {"title": (size,)})
         for name in ("serving_default", "n_best")
         for size in (1, 8)
     ],
+    "question_answerer": [("serving_default", {"question": (size,), "context": (size,)}) for size in (1, 8)],
 }
 
 
@@ -141,6 +151,47 @@ def test_the_local_server_gives_the_same_results(exports, local_server, kind):
                 np.testing.assert_array_equal(
                     value, np.char.decode(ours.astype(bytes)) if ours.dtype == object else ours
                 )
+
+
+@pytest.mark.parametrize("kind", ["translator", "classifier_pieces", "image_classifier", "graph_to_text"])
+def test_the_check_of_a_container_compares_rest_and_grpc(exports, kind, monkeypatch):
+    """With the local server in the place of the container, which `make serve-check` runs."""
+    pytest.importorskip("tensorflow_serving", reason="tensorflow-serving-api is not installed")
+    commands, servers = [], []
+
+    def run(command):
+        commands.append(command)
+        if command[1] == "run":
+            (folder,) = (word.removesuffix(":/models/model:ro") for word in command if word.endswith(":ro"))
+            servers.append(Server({"model": folder}, port=0, grpc_port=0).start())
+            return "name"
+        if command[1] == "port":
+            return f"127.0.0.1:{servers[0].grpc_port if command[3] == '8500/tcp' else servers[0].port}"
+        assert command == ["docker", "rm", "--force", "name"]
+        servers.pop().stop()
+
+    monkeypatch.setattr(model_server, "_run", run)
+    export = exports[kind]
+    found = model_server.answers("image:tag", export)
+    assert [command[1] for command in commands] == ["run", "port", "port", "rm"] and "image:tag" in commands[0]
+    assert set(found) == {"REST", "gRPC"}
+    expected = list(check._run_here(export))
+    for answers in found.values():
+        is_wrong, line = check._compare(answers, expected, export.requests, "serving")
+        assert not is_wrong and line.startswith(f"{len(expected)} requests, the same"), line
+        for key, value in answers[0].items():
+            if value.dtype == np.float32:
+                answers[0][key] = value * 1.001
+                assert check._compare(answers, expected, export.requests, "serving")[0]
+
+
+def test_a_container_that_does_not_start_is_reported(exports, tmp_path, monkeypatch):
+    (tmp_path / "docker").write_text("#!/bin/sh\necho no such image >&2\nexit 125\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = model_server.answers("image:tag", exports["regressor"])
+    assert found == "RuntimeError: docker run: no such image"
+    assert check._compare(found, [], [], "serving") == (True, "does not run: RuntimeError: docker run: no such image")
 
 
 def as_json(name, values):

@@ -537,12 +537,10 @@ def test_arguments(folders, tmp_path):
         Server({"x": tmp_path}, port=70_000).start()
 
 
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "prometheus_client"])
 def test_missing_packages(folders, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    server = Server({"numbers": folders / "numbers"}, port=0)
-    with pytest.raises(
-        ImportError, match=rf'^Install {package}: pip install {package} .*pip install -e "\.\[serving\]"\)$'
-    ):
+    server, name = Server({"numbers": folders / "numbers"}, port=0), package.replace("_", "-")
+    with pytest.raises(ImportError, match=rf'^Install {name}: pip install {name} .*pip install -e "\.\[serving\]"\)$'):
         server.start()
     assert server.models["numbers"].loaded == {}  # before models are loaded

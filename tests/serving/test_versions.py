@@ -138,6 +138,13 @@ def test_versions_are_of_one_run(tmp_path):
         save(tmp_path, "runs/second")
 
 
+def test_buckets_are_no_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="`folder` must be a path of this machine.* Received: gs://bucket/model$"):
+        check_export_folder("gs://bucket/model")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_is_tried_before_training(tmp_path, monkeypatch):
     check_export_folder(tmp_path / "models" / "new", "runs/first")
     assert not list((tmp_path / "models" / "new").iterdir())

@@ -11,6 +11,7 @@ from keras_headattn._types import Activation, AttentionLike, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._blocks import Stack
@@ -270,7 +271,7 @@ class Bert(Model):
         ids, segments, sequences = self._read(inputs)
         x = self.embed(ids, segments, training, sequences)
         x = self.stack(x, ops.not_equal(ids, self.pad_id), segment_ids=sequences, training=training)
-        x = x if self.final_norm is None else self.final_norm(x)
+        x = x if self.final_norm is None else apply_norm(self.final_norm, x)
         return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
 
     def compute_mask(self, inputs: Tensor | Mapping[str, Tensor], previous_mask: Tensor | None = None) -> Tensor:
@@ -310,7 +311,7 @@ class Bert(Model):
             x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
         if self.position_embedding is not None:
             x = self.position_embedding(x, self._positions(token_ids, sequence_ids))
-        x = self.embedding_dropout(self.embedding_norm(x), training=training)
+        x = self.embedding_dropout(apply_norm(self.embedding_norm, x), training=training)
         return x if self.embedding_projection is None else self.embedding_projection(x)
 
     def _positions(self, ids, sequence_ids):

@@ -1,4 +1,4 @@
-"""Heads of pre-trained encoders: classes and numbers, masked tokens, replaced tokens."""
+"""Heads of pre-trained encoders: classes and numbers, of texts and tokens; masked tokens, replaced tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +11,7 @@ from keras_headattn._model import Model
 from keras_headattn._types import Activation, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.models._bert.bert import Bert
 from keras_headattn.ops._dense import sizes
 
@@ -156,7 +157,7 @@ class EncoderClassifier(_Head):
         x = outputs["pooled_output"] if self.encoder.pooler is not None else self._pool(inputs, outputs)
         if self.hidden is not None:
             x = self.hidden(x if self.kind in ("bert", "modernbert") else self.dropouts[0](x, training=training))
-            x = x if self.norm is None else self.norm(x)
+            x = x if self.norm is None else apply_norm(self.norm, x)
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
 
     def _texts(self, inputs):
@@ -177,6 +178,50 @@ class EncoderClassifier(_Head):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **arguments_of(self, EncoderClassifier, "encoder")}
+
+
+@register_keras_serializable(package="keras_headattn")
+class TokenClassifier(_Head):
+    """Classifier of each token, on the states of a `Bert`: names in a text, parts of speech.
+
+    It has dropout and a linear layer, as in Hugging Face. Logits are float32 even under mixed precision.
+    `serving.Tagger` makes entities of them.
+
+    Source: Devlin et al. 2019, section 5.3.
+
+    Args:
+        encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
+        num_outputs: number of classes.
+        dropout, seed: rate of the dropout in the head, and its seed.
+
+    Call arguments:
+        inputs, return_intermediates: as in `EncoderClassifier`.
+
+    Returns:
+        `(B, n, num_outputs)`.
+
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
+    >>> tuple(TokenClassifier(encoder, 3)(np.ones((2, 5), "int32")).shape)
+    (2, 5, 3)
+    """
+
+    def __init__(self, encoder: Bert, num_outputs: int, dropout: float = 0.1, seed: int | None = None, **kwargs: Any):
+        super().__init__(encoder, **kwargs)
+        self.num_outputs = check_positive("num_outputs", num_outputs)
+        self.dropout = check_probability("dropout", dropout)
+        self.seed = check_seed("seed", seed)
+        self.output_dropout = layers.Dropout(dropout, seed=self.seed, dtype=self.dtype_policy)
+        self.output_projection = self._dense("output_projection", num_outputs)
+
+    def _build_head(self, width):
+        self.output_projection.build((None, None, width))
+
+    def _head(self, inputs, outputs, training):
+        states = self.output_dropout(outputs["sequence_output"], training=training)
+        return ops.cast(self.output_projection(states), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **arguments_of(self, TokenClassifier, "encoder")}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -235,7 +280,8 @@ class MaskedLM(_Head):
         x = outputs["sequence_output"]
         if isinstance(inputs, dict) and "mask_positions" in inputs:
             x = ops.take_along_axis(x, inputs["mask_positions"][:, :, None], axis=1)
-        return self.norm(self.hidden(ops.reshape(x, (-1, x.shape[-1])))), sizes(x)[:-1]
+        rows = self.hidden(ops.reshape(x, (-1, x.shape[-1])))
+        return apply_norm(self.norm, rows), sizes(x)[:-1]
 
     def states(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> Tensor:
         """Computes the inputs of the output layer, `(B, K, E)`.

@@ -19,13 +19,17 @@ MOMENTUM, EPSILON = 0.997, 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Convolution:
-    """The 3 x 3 convolutions of a stage; with an `attention` template they are `AugmentedConv2D`."""
+    """The 3 x 3 convolutions of a stage; with an `attention` template they are `AugmentedConv2D`.
+
+    `stochastic_depth` is the probability with which an example skips the block.
+    """
 
     filters: int
     attention: Template | None = None
     downsample: bool = False
     upsampling: str = "half_pixel"
     regularizer: Any = None
+    stochastic_depth: float = 0.0
 
     def __call__(self, x, previous_scores, strides, name):
         """Returns the convolved image and the map; without attention, `previous_scores` itself."""
@@ -85,7 +89,7 @@ def basic_block(x, previous_scores, convolution, strides, projects, name):
     x, previous_scores = convolution(x, previous_scores, strides, f"{name}_1_conv")
     x = normalize_and_activate(x, f"{name}_1")
     x, previous_scores = convolution(x, previous_scores, 1, f"{name}_2_conv")
-    return _add(shortcut, normalize(x, f"{name}_2"), name), previous_scores
+    return _add(shortcut, normalize(x, f"{name}_2"), convolution.stochastic_depth, name), previous_scores
 
 
 def bottleneck_block(x, previous_scores, convolution, strides, projects, name):
@@ -96,7 +100,7 @@ def bottleneck_block(x, previous_scores, convolution, strides, projects, name):
     x, previous_scores = convolution(x, previous_scores, strides, f"{name}_2_conv")
     x = normalize_and_activate(x, f"{name}_2")
     x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv", convolution.regularizer)
-    return _add(shortcut, normalize(x, f"{name}_3"), name), previous_scores
+    return _add(shortcut, normalize(x, f"{name}_3"), convolution.stochastic_depth, name), previous_scores
 
 
 def _shortcut(x, filters, strides, projects, name, regularizer):
@@ -105,5 +109,7 @@ def _shortcut(x, filters, strides, projects, name, regularizer):
     return normalize(convolve(x, filters, 1, strides, f"{name}_0_conv", regularizer), f"{name}_0")
 
 
-def _add(shortcut, x, name):
+def _add(shortcut, x, stochastic_depth, name):
+    if stochastic_depth:
+        x = layers.Dropout(stochastic_depth, (None, 1, 1, 1), name=f"{name}_skip")(x)
     return layers.Activation("relu", name=f"{name}_out")(layers.Add(name=f"{name}_add")([shortcut, x]))

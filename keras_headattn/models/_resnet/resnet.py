@@ -8,6 +8,7 @@ from keras.utils import get_source_inputs
 from headattn_io.files import Path
 from keras_headattn import _identifiers
 from keras_headattn._types import Activation, Regularizer, Tensor
+from keras_headattn._validation import check_probability
 from keras_headattn.layers._augmented_conv_2d import augmented_widths
 from keras_headattn.layers._template import Template
 from keras_headattn.models._resnet.blocks import (
@@ -40,6 +41,7 @@ def ResNet(
     return_stages: bool = False,
     weight_regularizer: Regularizer | None = None,
     upsampling: str = "half_pixel",
+    stochastic_depth: float = 0.0,
     name: str = "resnet",
 ) -> keras.Model:
     """Makes a residual network, with or without attention beside its 3 x 3 convolutions.
@@ -79,6 +81,8 @@ def ResNet(
         return_stages: without the classifier, True to return a list of the outputs of all stages.
         weight_regularizer: of kernels, biases and relative positions. Regularizers of `attention` take precedence.
         upsampling: of the `downsampled_stages`, `"half_pixel"` or `"legacy"`, see `AugmentedConv2D`.
+        stochastic_depth: probability with which an example skips the last block in training. It grows evenly from 0 in
+            the first block (Huang et al. 2016, "Deep networks with stochastic depth").
         name: of the model.
 
     Returns:
@@ -91,6 +95,7 @@ def ResNet(
     (4, 10)
     """
     _check(include_top, pooling, return_stages)
+    check_probability("stochastic_depth", stochastic_depth)
     regularizer = _identifiers.regularizer("weight_regularizer", weight_regularizer)
     if input_tensor is None:
         input_tensor = keras.Input((224, 224, 3) if input_shape is None else input_shape)
@@ -104,7 +109,9 @@ def ResNet(
         for number in range(depth):
             strides = 2 if number == 0 and stage > 0 else 1
             block_name = f"conv{stage + 2}_block{number + 1}"
-            x, previous_scores = block(x, previous_scores, convolutions[stage], strides, number == 0, block_name)
+            rate = stochastic_depth * (sum(stage_depths[:stage]) + number) / max(1, sum(stage_depths) - 1)
+            convolution = dataclasses.replace(convolutions[stage], stochastic_depth=rate)
+            x, previous_scores = block(x, previous_scores, convolution, strides, number == 0, block_name)
         outputs.append(x)
     if not return_stages:
         outputs = _top(x, include_top, pooling, classes, classifier_activation, regularizer)

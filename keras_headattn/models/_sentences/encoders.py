@@ -12,6 +12,7 @@ from keras_headattn._model import Model
 from keras_headattn._types import AttentionLike, Initializer, Regularizer, Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
 from keras_headattn.positions import Positions, SinusoidalPositions
@@ -265,7 +266,7 @@ class TransformerEncoder(_Encoder):
             x = self.positions(x)
         x = self.embedding_dropout(x, training=training)
         x = self.stack(x, ops.not_equal(inputs, 0), training=training)
-        return x if self.norm is None else self.norm(x)
+        return x if self.norm is None else apply_norm(self.norm, x)
 
     def get_config(self) -> dict[str, Any]:
         names = ("hidden_dim", "intermediate_dim", "num_heads", "normalize_first")

@@ -12,6 +12,7 @@ from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
 from keras_headattn.models._chunked_loss import ChunkedLossModel
@@ -247,7 +248,7 @@ class EncoderDecoder(ChunkedLossModel):
 
     def _finish(self, side, x, training):
         """Returns the output of a stack from that of its last block."""
-        x = self.norms[side](x) if self.norms else x
+        x = apply_norm(self.norms[side], x) if self.norms else x
         x = self.output_dropouts[side](x, training=training) if self.output_dropouts else x
         return x * self.output_scale if side == TARGET and self.output_scale is not None else x
 

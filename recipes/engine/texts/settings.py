@@ -1,7 +1,7 @@
 """The settings of labelled texts."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import TextFiles, check_encoding
+from recipes.engine.settings import Examples, TextFiles, check_encoding
 from recipes.engine.task import named_files
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
@@ -17,7 +17,7 @@ METHODS = (*INSIDE, "lime", "leave_one_out", "random")
     validation=option((), "files for validation; none: a share of --train", metavar="FILE"),
     test=option((), "files to test on, each a test set named after it; none: a share of --train", metavar="FILE"),
 )
-class Texts(TextFiles):
+class Texts(TextFiles, Examples):
     """The texts, their labels, and which of them are used."""
 
     title = "data"
@@ -45,13 +45,8 @@ class Texts(TextFiles):
         metavar="LABEL",
     )
     drop_labels: tuple[str, ...] = option((), "labels whose examples are left out", metavar="LABEL")
-    validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
     test_share: float = option(0.1, "share of --train to test on, without --test; 0: none", at_least=0, below=1)
-    split_seed: int = option(0, "of the choice of these shares and of --max-examples")
-    max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
-    batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
     class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
-    num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
 
     def __post_init__(self):
         super().__post_init__()
@@ -73,9 +68,6 @@ class Texts(TextFiles):
             found["header"] = "is only for csv and tsv"
         if self.predict != "labels":
             found["label_separator"] = "is for --predict labels"
-        for name in ("validation", "test"):
-            if getattr(self, name):
-                found[f"{name}_share"] = f"is that of --train to take where there is no --{name}"
         return {name: reason for name, reason in found.items() if name in given}
 
     @property

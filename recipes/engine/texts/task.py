@@ -1,16 +1,15 @@
 """Training of classifiers of texts."""
 
-import keras
 import numpy as np
 
 from headattn_io.files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor, write_examples
 from keras_headattn.text import BytePairTokenizer, WordTokenizer
-from keras_headattn.training import Model
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.texts.evaluation import evaluate
+from recipes.engine.training import column_trainer
 
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
@@ -95,8 +94,7 @@ class TextTask(Task):
         return self.batches, held_out
 
     def make_trainer(self, model):
-        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in self.batches.columns}
-        return Model(inputs, model(self.model_inputs(inputs)), name="trainer")
+        return column_trainer(self.batches.columns, lambda columns: model(self.model_inputs(columns)))
 
     def model_inputs(self, columns):
         """Returns the inputs of the model: the columns of a pair as a tuple, but as they are with segments."""

@@ -4,6 +4,7 @@ from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
 from recipes.engine.proportions import remark_on_size
 from recipes.glue.settings import GlueConfig
+from recipes.imagenet.settings import ImageNetConfig
 from recipes.pretrain.settings import PretrainConfig
 from recipes.translate.settings import TranslateConfig
 
@@ -14,6 +15,8 @@ def test_the_options_that_make_a_model_smaller_are_named():
     assert "--model-arguments mlp_dim (now 2000)" in remark and remark.endswith(
         "--model-arguments embedding_dim (now 300)."
     )
+    vit = remark_on_size(ImageNetConfig(model="vit_tiny"), 10**8, 10)
+    assert "num_layers (now 12)" in vit and "filters" not in vit  # which other models of the recipe take
     assert remark_on_size(TranslateConfig(), 10**8, 10).endswith("Or begin with trained weights: --pretrained.")
 
 

@@ -32,8 +32,26 @@ TINY = dataclasses.replace(
     decay_epochs=(1,),
 )
 
+MODERN = TINY.changed(
+    {
+        "model": "vit_tiny",
+        "attention": "evolving",
+        "model_arguments": dict(patch_size=4, hidden_dim=8, intermediate_dim=8, num_layers=2, stochastic_depth=0.5),
+        "optimizer": "adamw",
+        "optimizer_arguments": dict(use_ema=True, ema_momentum=0.8),
+        "schedule": "cosine",
+        "learning_rate": 0.1,
+        "label_smoothing": 0.1,
+        "rand_augment": 5,
+        "random_erasing": 0.5,
+        "mixup": 0.8,
+        "cutmix": 1.0,
+        "export": None,
+    }
+)
 
-@pytest.mark.parametrize("name", ["imagenet", "cifar10", "tiny_imagenet", "digits"])
+
+@pytest.mark.parametrize("name", ["imagenet", "cifar10", "tiny_imagenet", "digits", "vit_tiny", "resnet50_modern"])
 def test_named_configurations_load(name):
     assert isinstance(RECIPE.named_config(name), ImageNetConfig)
 
@@ -54,6 +72,46 @@ def test_the_settings_of_the_paper():
     assert task.make_optimizer(10, 1)._learning_rate.peak == pytest.approx(0.016)
 
 
+def test_modern_settings_of_the_papers():
+    """Rates of so many images a step; each falls as a cosine."""
+    for name, optimizer, replicas, peak in (("vit_tiny", "AdamW", 8, 1e-3), ("resnet50_modern", "Lamb", 8, 5e-3)):
+        config = RECIPE.named_config(name)
+        made = RECIPE.make_task(config).make_optimizer(10, replicas)
+        assert type(made).__name__ == optimizer and made.weight_decay == config.weight_decay
+        rates = [float(made._learning_rate(10 * epoch)) for epoch in (0, 2.5, 5, 152.5, 300, 310)]
+        np.testing.assert_allclose(rates, peak * np.array([0, 0.5, 1, 0.5, 0, 0]), atol=1e-3 * peak)
+    assert RECIPE.named_config("resnet50_modern").batch_size * 8 == 2048
+    schedule = RECIPE.make_task(MODERN.changed({"warmup_epochs": 0.0})).make_optimizer(10, 1)._learning_rate
+    np.testing.assert_allclose([schedule(0), schedule(10)], [0.1 / 16, 0.05 / 16], rtol=1e-5)
+
+
+def test_decoupled_weight_decay_is_of_kernels_alone():
+    """A step without gradients: kernels shrink by rate and decay, and nothing else does."""
+    config = MODERN.changed({"warmup_epochs": 0.0, "weight_decay": 0.5, "attention": "multi_head"})
+    model = make_classifier(config, 10)
+    assert model.losses == []
+    before = [weight.numpy() for weight in model.trainable_weights]
+    optimizer = RECIPE.make_task(config).make_optimizer(10, 1)
+    optimizer.apply([0 * weight for weight in model.trainable_weights], model.trainable_weights)
+    for weight, old in zip(model.trainable_weights, before, strict=True):
+        share = 1 - 0.5 * 0.1 / 16 if weight.name == "kernel" else 1
+        np.testing.assert_allclose(weight, share * old, rtol=1e-5, err_msg=weight.path)
+
+
+def test_vision_transformers():
+    """Without an attention they have multi-head attention, with the heads of their size or of the settings."""
+    config = ImageNetConfig(model="vit_small", image_size=32)
+    assert config.attention == "multi_head" and config.attention_shape == (384, 6)
+    changed = {"attention": "talking_heads", "num_heads": 4, "model_arguments": {"attention_dropout": 0.1}}
+    attention = modelling.make_attention(config.changed(changed))
+    assert (type(attention).__name__, attention.num_heads, attention.key_dim) == ("TalkingHeadsAttention", 4, 96)
+    assert attention.dropout == 0.1
+    with pytest.raises(ValueError, match="--num-heads must divide"):
+        RECIPE.check(dataclasses.replace(config, num_heads=5))
+    model = make_classifier(MODERN.changed({"optimizer": "sgd", "weight_decay": 0.1}), 10)
+    assert model(tf.zeros((2, 8, 8, 3), tf.uint8)).shape == (2, 10) and len(model.losses) > 10
+
+
 def test_ablations():
     """By the arguments of the layer: no skip connection with alpha 0, no convolution with beta 0."""
     config = ImageNetConfig(attention="evolving", attention_arguments={"alpha": 0.7, "beta": 0.0, "kernel_size": 5})
@@ -72,6 +130,10 @@ def test_ablations():
         {"decay_epochs": (3, 2)},
         {"callback_arguments": {"profile_steps": (3,)}},
         {"attention": "more"},
+        {"model": "vit_tiny", "image_size": 100},
+        {"schedule": "cosine", "epochs": 5},
+        {"optimizer": "adamw", "optimizer_arguments": {"momentum": 0.8}},
+        {"mixup": -1.0},
     ],
 )
 def test_settings_that_contradict_each_other(values):
@@ -173,10 +235,9 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
-    config = TINY.changed(
-        {"attention": "none", "callback_arguments": {"save_steps": 2}, "run": str(tmp_path / "whole"), "export": None}
-    )
+@pytest.mark.parametrize("given", [TINY.changed({"attention": "none", "export": None}), MODERN], ids=["old", "modern"])
+def test_resumed_is_as_uninterrupted(given, tmp_path, monkeypatch):
+    config = given.changed({"callback_arguments": {"save_steps": 2}, "run": str(tmp_path / "whole")})
     whole, history = train_here(RECIPE, config, monkeypatch)
     config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
     with pytest.raises(KeyboardInterrupt):
@@ -184,6 +245,40 @@ def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
     again, other = train_here(RECIPE, config, monkeypatch)
     keras.tree.map_structure(np.testing.assert_array_equal, again, whole)
     assert other == history and len(history) == 2
+
+
+class Averages(keras.callbacks.Callback):
+    """Moving averages of the trained weights, and the weights before and after an epoch's end."""
+
+    def __init__(self, momentum):
+        super().__init__()
+        self.momentum, self.averages, self.ends = momentum, None, []
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = [np.float64(weight) for weight in self.model.trainable_variables]
+        old = now if self.averages is None else self.averages
+        self.averages = [self.momentum * a + (1 - self.momentum) * b for a, b in zip(old, now, strict=True)]
+        self.last = now
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.ends.append((self.last, [np.float64(weight) for weight in self.model.trainable_variables]))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_averaged_weights_are_validated_and_saved(replicas, tmp_path, monkeypatch):
+    """The run's model is the average; training itself goes on with its own weights."""
+    averages = Averages(0.8)
+    given = {"run": str(tmp_path), "replicas": replicas, "batch_size": 16 // replicas, "attention": "multi_head"}
+    config = MODERN.changed(given)
+    train_here(RECIPE, config, monkeypatch, averages)
+    task = RECIPE.make_task(config)
+    model = task.run.load_model()
+    for weight, average in zip(model.trainable_variables, averages.averages, strict=True):
+        np.testing.assert_allclose(weight, average, rtol=1e-4, atol=1e-6)
+    for trained, restored in averages.ends:
+        keras.tree.map_structure(np.testing.assert_array_equal, trained, restored)
+    found = task.run.scores()["validation"]
+    assert found["accuracy"] == pytest.approx(task.run.history()[-1]["val_accuracy"], abs=1e-3)
 
 
 def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):

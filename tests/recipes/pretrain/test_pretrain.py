@@ -177,7 +177,7 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
 def test_runs_of_other_recipes_are_no_checkpoints(tmp_path, capsys):
     (tmp_path / "config.json").write_text(json.dumps({"recipe": "classify"}))
     reported = run_here(glue, capsys, "--checkpoint", tmp_path, "--run", tmp_path / "run")
-    assert "takes runs of recipes.pretrain and recipes.glue" in reported
+    assert "takes runs of recipes.pretrain, recipes.glue" in reported
     (tmp_path / "config.json").write_text(json.dumps({"recipe": "pretrain"}))
     reported = run_here(glue, capsys, "--checkpoint", tmp_path, "--run", tmp_path / "run")
     assert "no tokenizer.json" in reported

@@ -22,8 +22,8 @@ from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
 
 
-@settings(run="runs/tag", select="val_accuracy")
-class TagConfig(Settings):
+@settings(run="runs/parts", select="val_accuracy")
+class PartsConfig(Settings):
     title = "data and model"
     SOURCES = ("train",)
 
@@ -135,9 +135,9 @@ def tag(options):
 
 
 RECIPE = Recipe(
-    name="tag",
+    name="parts",
     doc=__doc__,
-    settings=TagConfig,
+    settings=PartsConfig,
     task=Tag,
     files=("names.json",),
     check_files=lambda config: check_readable(*config.train, *config.validation, *config.test),

@@ -1,0 +1,67 @@
+"""The questions that the settings name."""
+
+import numpy as np
+
+from headattn_io.squad import Question, Questions, read_squad
+from recipes.engine.task import Corpora, named_files
+from recipes.engine.tfds import load_tfds
+
+
+def read_corpora(config):
+    """Reads the questions that `config` names as `Corpora`. Without a test set, validation is scored."""
+    if config.data == "embedded":
+        from recipes.answer.demo import number_questions
+
+        made = number_questions(seed=config.split_seed)
+        corpora = Corpora(made["train"], made["validation"], {"test": made["test"]})
+    elif config.data == "tfds":
+        train, validation = (_read_tfds(config.tfds, config.splits[part]) for part in ("train", "validation"))
+        corpora = Corpora(train, validation, read_tests(config))
+    else:
+        train = _joined(config.train)
+        if config.validation:
+            validation = _joined(config.validation)
+        else:
+            train, validation = _split(train, config.validation_share, config.split_seed)
+        corpora = Corpora(train, validation, read_tests(config) or {"dev": validation})
+    train, validation = (_chosen(config, part) for part in (corpora.train, corpora.validation))
+    return Corpora(train, validation, {name: _chosen(config, test) for name, test in corpora.tests.items()})
+
+
+def read_tests(config, files=None):
+    """Reads the test sets of files, or for `None` those that the settings name: dictionary by name."""
+    if files is None and config.data == "tfds":
+        return {split: _read_tfds(config.tfds, split) for split in config.test_splits}
+    return {name: _joined(part) for name, part in named_files(files or config.test, "[.]json").items()}
+
+
+def _chosen(config, questions):
+    return questions.sample(config.max_examples, config.split_seed)
+
+
+def _joined(files):
+    parts = [read_squad(file) for file in files]
+    return Questions([row for part in parts for row in part.rows], parts[0].name)
+
+
+def _split(questions, share, seed):
+    """Splits questions at random into two parts with no context in common."""
+    contexts = list(dict.fromkeys(row.context for row in questions.rows))
+    order = np.random.default_rng(seed).permutation(len(contexts))
+    held = {contexts[index] for index in order[: max(1, round(share * len(contexts)))]}
+    parts = [[row for row in questions.rows if (row.context in held) == is_held] for is_held in (False, True)]
+    if not all(parts):
+        raise ValueError(f"A share for validation needs two contexts or more. Received: {questions.name}")
+    return [Questions(part, questions.name) for part in parts]
+
+
+def _read_tfds(name, split):
+    """Reads a split of `squad` of TensorFlow Datasets, which downloads it on first use."""
+    with load_tfds(name) as tfds:
+        rows = tfds.as_numpy(tfds.load(name, split=split))
+    found = []
+    for row in rows:
+        answers = zip(row["answers"]["text"], row["answers"]["answer_start"].tolist(), strict=True)
+        answers = () if row.get("is_impossible") else tuple((text.decode(), start) for text, start in answers)
+        found.append(Question(*(row[key].decode() for key in ("id", "question", "context")), answers))
+    return Questions(found, f"{name}, {split}")
