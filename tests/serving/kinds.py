@@ -11,7 +11,15 @@ import tensorflow as tf
 from keras_headattn.data import central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import Bert, GraphWriter, SpanAnswerer, TokenClassifier, Transformer, ViT
+from keras_headattn.models import (
+    Bert,
+    EncoderClassifier,
+    GraphWriter,
+    SpanAnswerer,
+    TokenClassifier,
+    Transformer,
+    ViT,
+)
 from keras_headattn.serving import (
     export_classifier,
     export_id_translator,
@@ -26,6 +34,7 @@ from keras_headattn.serving import (
 from keras_headattn.serving._warmup import read_warmup
 from keras_headattn.text import (
     BytePairTokenizer,
+    ModernBertTokenizer,
     SentencePieceTokenizer,
     WordPieceTokenizer,
     WordTokenizer,
@@ -51,6 +60,7 @@ TEXT = {  # those that need tensorflow-text, with the names of its libraries
     "translator": ("sentencepiece_tokenizer",),
     "classifier_pieces": ("sentencepiece_tokenizer",),
     "pairs_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
+    "modernbert": ("normalize_ops",),
     "question_answerer": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
     "tagger_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
 }
@@ -89,6 +99,9 @@ def export_all(folder):
     words = WordTokenizer(learn_words(ENGLISH))
     word_pieces = WordPieceTokenizer(learn_wordpieces(ENGLISH, 60))
     byte_pairs = BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", *"acdeghnorstuw", "Ġ", "at", "Ġt"], ["a t", "Ġ t"])
+    modern = ModernBertTokenizer(
+        ["[UNK]", "[PAD]", "[CLS]", "[SEP]", *"acdeghnorstuw", "Ġ", "at", "Ġt"], ["a t", "Ġ t"]
+    )
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
     paths = {
@@ -109,6 +122,7 @@ def export_all(folder):
         "tagger_word_pieces": export_tagger(_tagger(word_pieces), word_pieces, TAGS, folder / "tagger", 20),
         "tagger_bytes": export_tagger(_tagger(byte_pairs), byte_pairs, TAGS, folder / "tagger_bytes", 8, cpu_only=True),
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
+        "modernbert": export_classifier(_modernbert(modern), modern, CLASSES, folder / "modernbert", 20),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
         "vit_classifier": export_pixel_classifier(_vit(), CLASSES, folder / "vit"),
@@ -132,6 +146,7 @@ def export_all(folder):
         "tagger_word_pieces": {"serving_default": {"text": texts}},
         "tagger_bytes": {"serving_default": {"text": texts}},
         "regressor": {"serving_default": {"text": texts}},
+        "modernbert": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
         "pixel_classifier": pixels,
         "vit_classifier": pixels,
@@ -189,6 +204,12 @@ def _segments_model(tokenizer):
     segments = keras.layers.Embedding(2, 6, embeddings_initializer="random_normal")
     x = keras.layers.Add()([tokens(inputs["token_ids"]), segments(inputs["segment_ids"])])
     return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalMaxPooling1D()(x)))
+
+
+def _modernbert(tokenizer):
+    own = dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id, sliding_window=3)
+    encoder = Bert.from_size("modernbert_base", num_layers=2, hidden_dim=24, intermediate_dim=16, **own)
+    return EncoderClassifier(encoder, 3, "modernbert")
 
 
 def _span_answerer(tokenizer):

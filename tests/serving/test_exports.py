@@ -33,6 +33,7 @@ KINDS = (
     "tagger_word_pieces",
     "tagger_bytes",
     "regressor",
+    "modernbert",
     "image_classifier",
     "pixel_classifier",
     "vit_classifier",
@@ -60,6 +61,7 @@ SHAPES = {  # of the requests that each model is exported with
     "tagger_word_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
     "tagger_bytes": [("serving_default", {"text": (size,)}) for size in (1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
+    "modernbert": [("serving_default", {"text": (size,)}) for size in (1, 8, 1, 8)],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
     **dict.fromkeys(
         ("pixel_classifier", "vit_classifier"),
