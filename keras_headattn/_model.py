@@ -7,12 +7,15 @@ import keras
 
 from headattn_io.files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
+from keras_headattn.layers._rematerialized import rematerialize_layers, symbolic_call
 
 
 class Model(keras.Model):
     """Base of subclassed models; refuses HDF5 files, which Keras writes for them but cannot read."""
 
     compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call
+    rematerialized_call = rematerialize_layers
+    symbolic_call = symbolic_call
     # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
     inputs_dtype: str | dict[str, str] = "int32"
     # Constructor arguments that are layers, which a configuration holds as theirs.

@@ -8,12 +8,13 @@ from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import sizes
 
 
 @register_keras_serializable(package="keras_headattn")
-class GraphBlock(layers.Layer):
+class GraphBlock(Rematerialized):
     """Block of the graph Transformer: attention of vertices to their neighbours, and a feed-forward layer.
 
     With one layer normalisation LN, used twice,
