@@ -7,7 +7,7 @@ import keras
 
 from headattn_io.files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
-from keras_headattn.layers._rematerialized import rematerialize_layers, symbolic_call
+from keras_headattn._remat_scope import rematerialize_layers, symbolic_call
 
 
 class Model(keras.Model):

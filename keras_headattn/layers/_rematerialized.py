@@ -1,7 +1,5 @@
-"""Layers and models made in a `keras.RematScope`."""
+"""Layers made in a `keras.RematScope`."""
 
-import contextlib
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +9,8 @@ from keras import ops, tree
 
 from keras_headattn._private import flatten_layers, forget_remat, remat_mode
 from keras_headattn._recompute import recompute
+from keras_headattn._remat_scope import SCOPES, rematerialize_layers, symbolic_call
 from keras_headattn.layers._intermediates import is_capturing
-
-SCOPES = "full", "larger_than"  # of all layers and operations in them; the others are of some
 
 
 class Rematerialized(keras.layers.Layer):
@@ -23,8 +20,7 @@ class Rematerialized(keras.layers.Layer):
     recomputed layer are not recomputed again.
     """
 
-    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
-        return symbolic_call(self, *args, **kwargs)
+    symbolic_call = symbolic_call
 
     def rematerialized_call(self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         mode = remat_mode(self)
@@ -35,37 +31,6 @@ class Rematerialized(keras.layers.Layer):
             return call
         forget_remat(flatten_layers(self)[1:])
         return lambda *args, **kwargs: _recomputed(self, call, [args, kwargs])
-
-
-def rematerialize_layers(layer: Any, layer_call: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
-    """Leaves the recomputation to the layers of this library inside `layer`, as its `rematerialized_call`.
-
-    A whole model would save nothing. Stock layers save little, and fail in TensorFlow's graphs.
-    """
-    mode = remat_mode(layer)
-    if mode is not None and mode.mode in SCOPES:
-        forget_remat(inner for inner in flatten_layers(layer)[1:] if not _is_ours(inner))
-
-    def call(*args, **kwargs):
-        with _inner_scope(layer):
-            return layer_call(*args, **kwargs)
-
-    return call
-
-
-def symbolic_call(layer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls a layer with symbolic tensors, in the same way."""
-    return rematerialize_layers(layer, functools.partial(keras.layers.Layer.symbolic_call, layer))(*args, **kwargs)
-
-
-def _is_ours(layer):
-    return isinstance(layer, Rematerialized) or type(layer).rematerialized_call is rematerialize_layers
-
-
-def _inner_scope(layer):
-    """Returns a scope for operations of a layer, which would recompute themselves."""
-    mode = remat_mode(layer)
-    return contextlib.nullcontext() if mode is None or mode.mode not in SCOPES else keras.RematScope(mode=None)
 
 
 def _applies(layer, mode, args, kwargs):

@@ -17,7 +17,7 @@ from keras_headattn._private import (
     loss_tracker,
     supports_jit,
 )
-from keras_headattn.layers._rematerialized import rematerialize_layers, symbolic_call
+from keras_headattn._remat_scope import rematerialize_layers, symbolic_call
 from keras_headattn.training._distribution.devices import default_jit
 from keras_headattn.training._distribution.gradients import sums_gradients
 from keras_headattn.training._distribution.replica import ReplicaFunction
