@@ -7,6 +7,7 @@ import keras
 
 from headattn_io.files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
+from keras_headattn._remat_scope import rematerialize_layers, symbolic_call
 from keras_headattn._saved_quantization import SavedQuantization
 
 
@@ -14,6 +15,8 @@ class Model(SavedQuantization, keras.Model):
     """Base of subclassed models; refuses HDF5 files, which Keras writes for them but cannot read."""
 
     compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call
+    rematerialized_call = rematerialize_layers
+    symbolic_call = symbolic_call
     # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
     inputs_dtype: str | dict[str, str] = "int32"
     # Constructor arguments that are layers, which a configuration holds as theirs.

@@ -57,6 +57,25 @@ def value_of(variable):
     return variable._value
 
 
+def remat_mode(layer):
+    """Returns the mode of the `keras.RematScope` that a layer was made in, or `None`."""
+    return layer._remat_mode
+
+
+def forget_remat(layers):
+    """Takes layers out of the `keras.RematScope` that they were made in."""
+    for layer in layers:
+        layer._remat_mode = None
+
+
+def autocast_scope():
+    """Returns a context manager of the present precision of variables, for a function that runs after the call."""
+    from keras.src.backend import AutocastScope, get_autocast_scope
+
+    scope = get_autocast_scope()
+    return contextlib.nullcontext() if scope is None else AutocastScope(scope.dtype)
+
+
 def recurrence(step, inputs, states):
     """Returns the outputs `(B, m, ...)` of `step(input, states)` for each of the m inputs `(B, m, d)` in turn.
 

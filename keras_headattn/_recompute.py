@@ -3,6 +3,8 @@
 import keras
 from keras import ops, tree
 
+from keras_headattn._private import autocast_scope
+
 
 def chunk_sizes(length, size):
     """Returns the size of chunks of at most `size`, and how many cover a length, an integer or a scalar tensor.
@@ -103,11 +105,13 @@ def recompute(layer, function, inputs):
     """
     tensors = _tensors(inputs)
     variables, states = layer.variables, layer.non_trainable_variables
+    precision = autocast_scope()
     made = {}  # structure of the results, known after the function has run
 
     def pure(*values):
         own = _packed(inputs, values)
-        with keras.StatelessScope(zip(variables, values[len(tensors) :], strict=True), collect_losses=True) as scope:
+        state = zip(variables, values[len(tensors) :], strict=True)
+        with precision, keras.StatelessScope(state, collect_losses=True) as scope:
             outputs = function(own)
         results = outputs, scope.losses, [scope.get_current_value(variable) for variable in states]
         made["results"] = results

@@ -15,9 +15,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
-    ["_private", "_identifiers", "_recompute", "_tensorflow", "_types", "_validation"],
-    ["_saved_quantization"],
-    ["_saved_quantization"],
+    ["_private", "_identifiers", "_tensorflow", "_types", "_validation"],
+    ["_recompute", "_remat_scope", "_saved_quantization"],
     ["_heads", "_model", "_figures", "_attention_page", "ops"],
     ["positions", "_random"],
     ["layers", "optimizers", "losses", "regularizers"],

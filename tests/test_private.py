@@ -42,7 +42,13 @@ def tokenizer():
 NAMES = {
     "a layer": (
         lambda: keras.layers.Dense(1),
-        ["_flatten_layers", "_call_has_training_arg", "_convert_input_args", "_allow_non_tensor_positional_args"],
+        [
+            "_flatten_layers",
+            "_call_has_training_arg",
+            "_convert_input_args",
+            "_allow_non_tensor_positional_args",
+            "_remat_mode",
+        ],
     ),
     "a stock attention layer": (lambda: keras.layers.MultiHeadAttention(1, 1), ["_flash_attention"]),
     "a variable": (lambda: keras.Variable([1.0]), ["_value"]),
@@ -76,7 +82,7 @@ NAMES = {
     "a CallbackList": (keras.callbacks.CallbackList, ["_async_test", "_async_train"]),
     "`extended` of a strategy": (lambda: tf.distribute.get_strategy().extended, ["_use_merge_call"]),
     "a TrackableResource": (lambda: tf.saved_model.experimental.TrackableResource, ["_create_resource"]),
-    "keras.src.backend": (None, ["rnn"]),
+    "keras.src.backend": (None, ["AutocastScope", "get_autocast_scope", "rnn"]),
     "keras.src.backend.common.global_state": (None, ["get_global_attribute", "set_global_attribute"]),
     "keras.src.models.functional": (None, ["Functional"]),
     "keras.src.models.model": (None, ["functional_init_arguments"]),

@@ -135,8 +135,9 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
         if mask is not None and (first_row is None or name in shapes)
     }
     found = [folded[name] for name in ("attention_mask",) if name in folded]
-    found += [folded[name][:, None, :, None] for name in ("query_mask",) if name in folded]
-    found += [folded[name][:, None, None, :] for name in ("value_mask", "key_mask") if name in folded]
+    # `expand_dims`, as LiteRT has no new axes in slices of unknown sizes.
+    found += [ops.expand_dims(folded[name], (1, 3)) for name in ("query_mask",) if name in folded]
+    found += [ops.expand_dims(folded[name], (1, 2)) for name in ("value_mask", "key_mask") if name in folded]
     rules = [] if segment_ids is None else [(_same_segment, segment_ids, segment_ids)]
     offset = 0 if first_row is None else first_row
     columns = ops.arange(sizes[2], dtype="int32")

@@ -84,7 +84,7 @@ class CollaborativeAttention(Attention):
         if not self.use_bias:
             return entry
         content = ops.tensordot(key, ops.cast(self.content_kernel, key.dtype), axes=1)
-        return entry | {"content": ops.swapaxes(content, 1, 2)[..., None]}  # (B, h, m, 1)
+        return entry | {"content": ops.expand_dims(ops.swapaxes(content, 1, 2), -1)}  # (B, h, m, 1)
 
     def attend(
         self, query: Tensor, entry: dict[str, Tensor], state: State

@@ -7,6 +7,7 @@ from keras_headattn._identifiers import check_seed, initializer, regularizer
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Activation, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.ops._dense import sizes
 
 
@@ -22,7 +23,7 @@ def get_activation(identifier):
 
 
 @register_keras_serializable(package="keras_headattn")
-class FeedForward(SavedQuantization):
+class FeedForward(Rematerialized, SavedQuantization):
     """Two dense layers, applied to each position (Vaswani et al. 2017, eq. 2).
 
     With a gate, the activation of one dense layer multiplies the output of another (Shazeer 2020, "GLU variants improve

@@ -10,12 +10,13 @@ from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._norms import apply_norm
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import sizes
 
 
 @register_keras_serializable(package="keras_headattn")
-class GraphBlock(SavedQuantization):
+class GraphBlock(Rematerialized, SavedQuantization):
     """Block of the graph Transformer: attention of vertices to their neighbours, and a feed-forward layer.
 
     With one layer normalisation LN, used twice,

@@ -99,7 +99,7 @@ class MixtureOfHeadsAttention(Attention):
             gates = [gates[0] * kinds[..., :1], gates[1] * kinds[..., 1:]]
         gates = ops.swapaxes(ops.concatenate(gates, axis=-1), 1, 2)  # (B, h, n)
         record(self, gates=gates)
-        return super().merge(heads * ops.cast(gates[..., None], heads.dtype), state)
+        return super().merge(heads * ops.cast(ops.expand_dims(gates, -1), heads.dtype), state)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **{x: getattr(self, x) for x in ("shared_heads", "active_heads", "balance")}}
@@ -115,6 +115,6 @@ def _shares(x, axis=None):
 
 def _largest(x, count):
     """Returns 1 for the `count` largest of the last axis, else 0. Ties go to the first, on every backend."""
-    own, other, first = x[..., None], x[..., None, :], np.tri(x.shape[-1], k=-1, dtype=bool)
+    own, other, first = ops.expand_dims(x, -1), ops.expand_dims(x, -2), np.tri(x.shape[-1], k=-1, dtype=bool)
     larger = ops.logical_or(other > own, ops.logical_and(ops.equal(other, own), first))
     return ops.cast(ops.sum(ops.cast(larger, "int32"), axis=-1) < count, x.dtype)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from keras_headattn._saved_quantization import SavedQuantization
+from keras_headattn.layers._rematerialized import Rematerialized
 
 CURRENT = {
     "logit_soft_cap": "attn_logits_soft_cap",
@@ -18,7 +19,7 @@ def with_current_names(config):
     return {CURRENT.get(key, key): value for key, value in config.items()} if isinstance(config, dict) else config
 
 
-class SavedNames(SavedQuantization):
+class SavedNames(Rematerialized, SavedQuantization):
     """Base of layers with renamed arguments; saved functional models still call them by the old names."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

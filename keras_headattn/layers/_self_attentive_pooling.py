@@ -10,12 +10,13 @@ from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, T
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._head_regularization import as_head_regularizer, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.ops import masked_softmax
 from keras_headattn.ops._masks import check_mask
 
 
 @register_keras_serializable(package="keras_headattn")
-class SelfAttentivePooling(keras.layers.Layer):
+class SelfAttentivePooling(Rematerialized):
     """Pooling of a sequence to one vector per head by additive attention.
 
     With the inputs H `(n, D)`, `hidden_kernel` W `(D, hidden_dim)` and `head_kernel` V `(hidden_dim, h)`:

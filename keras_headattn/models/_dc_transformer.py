@@ -11,6 +11,7 @@ from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers import AugmentedConv1D, FeedForward, augmented_widths, get
 from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.positions import SinusoidalPositions
 
@@ -216,7 +217,7 @@ class DCTransformer(Model):
         }
 
 
-class DCBlock(layers.Layer):
+class DCBlock(Rematerialized):
     """Two augmented convolutions, each with batch normalisation and a feed-forward layer, beside a residual."""
 
     def __init__(self, convolution, intermediate_dim, dropout, seed, **kwargs):

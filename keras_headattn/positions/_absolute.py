@@ -9,8 +9,15 @@ from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
 
 
+class _Table(layers.Layer):
+    """Layer that `keras.RematScope` leaves alone, as a sum is not worth the recomputation."""
+
+    def rematerialized_call(self, layer_call, *args, **kwargs):
+        return layer_call
+
+
 @register_keras_serializable(package="keras_headattn")
-class SinusoidalPositions(layers.Layer):
+class SinusoidalPositions(_Table):
     """Sines and cosines of the position, with wavelengths from 2 pi to 10,000 * 2 pi, added to the inputs.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.5 (sines in the first half of the features,
@@ -52,7 +59,7 @@ class SinusoidalPositions(layers.Layer):
 
 
 @register_keras_serializable(package="keras_headattn")
-class LearnedPositions(layers.Layer):
+class LearnedPositions(_Table):
     """Learned position vectors, added to the inputs.
 
     Args:

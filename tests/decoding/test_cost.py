@@ -96,7 +96,7 @@ def operations_of_a_step(function):
     return {kind: number for kind, number in kinds.items() if kind not in ("Const", "Identity", "NoOp")}
 
 
-@pytest.mark.parametrize("beam_size, most", [(4, 240), (1, 207)])
+@pytest.mark.parametrize("beam_size, most", [(4, 242), (1, 209)])
 def test_operations_of_a_step_of_two_layers(beam_size, most):
     """Before kernels were made once and sizes left alone it was 750 and 540."""
     model = Transformer(100, num_layers=2, hidden_dim=32, intermediate_dim=64, num_heads=4)

@@ -17,6 +17,7 @@ from keras_headattn._private import (
     loss_tracker,
     supports_jit,
 )
+from keras_headattn._remat_scope import rematerialize_layers, symbolic_call
 from keras_headattn.training._distribution.devices import default_jit
 from keras_headattn.training._distribution.gradients import sums_gradients
 from keras_headattn.training._distribution.replica import ReplicaFunction
@@ -60,6 +61,8 @@ class Model(keras.Model):
     >>> history = model.fit(keras.ops.ones((8, 4)), keras.ops.zeros((8, 1)), verbose=0)
     """
 
+    rematerialized_call = rematerialize_layers
+    symbolic_call = symbolic_call
     jit_update = False
     _train_replica: Any = None
     _test_replica: Any = None
