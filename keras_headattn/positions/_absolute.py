@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from keras_headattn._validation import check_boolean, check_index, check_positiv
 class _Table(layers.Layer):
     """Layer that `keras.RematScope` leaves alone, as a sum is not worth the recomputation."""
 
-    def rematerialized_call(self, layer_call, *args, **kwargs):
+    def rematerialized_call(self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
         return layer_call
 
 
