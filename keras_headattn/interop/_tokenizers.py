@@ -97,7 +97,16 @@ def _byte_pairs(path, config, arguments):
         add_prefix_space=settings.flag("add_prefix_space", add_prefix_space),
         added_tokens=settings.added(vocabulary, whole),
     )
+    if kind == "modernbert":
+        defaults["added_tokens"] = [_as_given(token) for token in defaults["added_tokens"]]
     return _check_size(cls(vocabulary, merges, **{**defaults, **arguments}), config)
+
+
+def _as_given(token):
+    """Returns an added token to look for in the text as it is given, where composing characters cannot hide it."""
+    content = token["content"]
+    is_composed = not content.isascii() or content[-1].isalpha() or content[-1] in "<=>"
+    return {**token, "normalized": token["normalized"] and is_composed}
 
 
 def _t5(path, config, arguments):

@@ -93,15 +93,16 @@ class BytePairTokenizer(PairTokenizer):
             pieces.flat_values, [words.row_splits, pieces.row_splits]
         ).merge_dims(1, 2)
 
-    def _tokenize_with_offsets(self, strings):
+    def _tokenize_with_offsets(self, strings, letters=None):
         ids = self._tokenize(strings)
+        letters = letters_of(strings) if letters is None else letters
         sizes = ids.with_flat_values(tf.gather(self._sizes, ids.flat_values))
         before = tf.cumsum(tf.reduce_sum(sizes, axis=1), exclusive=True)
         if self.add_prefix_space:
             before += tf.cast(tf.strings.regex_full_match(strings, r"(?s)[^ ].*"), tf.int64)
         ends = tf.cumsum(sizes.flat_values) - tf.gather(before, sizes.value_rowids())
         starts = tf.maximum(ends - sizes.flat_values, 0)
-        return ids, *to_characters(ids.with_flat_values(starts), ids.with_flat_values(ends), letters_of(strings))
+        return ids, *to_characters(ids.with_flat_values(starts), ids.with_flat_values(ends), letters)
 
     def _merge(self, words):
         """Returns the ids of words (W,) as int32 `tf.RaggedTensor` (W, n)."""

@@ -1,9 +1,12 @@
 import keras
+import tensorflow as tf
 import tensorflow_text
 
-from keras_headattn.text._added_tokens import clean_utf8
+from keras_headattn.text._added_tokens import END, clean_utf8
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._wordpiece_tokenizer import SPECIALS
+
+ALONE = r"([^\p{M}\x{1160}-\x{11ff}])"  # what no character before it is composed with: no mark, no inner jamo
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
@@ -46,3 +49,15 @@ class ModernBertTokenizer(BytePairTokenizer):
 
     def _tokenize(self, strings):
         return super()._tokenize(self._normalize(strings))
+
+    def _tokenize_with_offsets(self, strings):
+        groups = tf.strings.split(tf.strings.regex_replace(strings, ALONE, END + rb"\1"), END)
+        groups = tf.ragged.boolean_mask(groups, groups.with_flat_values(tf.strings.length(groups.flat_values) > 0))
+        normal = groups.with_flat_values(self._normalize(groups.flat_values))
+        ids, *sides = super()._tokenize_with_offsets(tf.strings.reduce_join(normal, axis=-1), normal)
+        sizes = groups.with_flat_values(tf.cast(tf.strings.length(groups.flat_values, "UTF8_CHAR"), tf.int64))
+        before = tf.cumsum(tf.reduce_sum(sizes, axis=1), exclusive=True)
+        ends = tf.cumsum(sizes.flat_values) - tf.gather(before, sizes.value_rowids())  # of groups, in characters
+        edges = tf.concat([tf.zeros([sizes.nrows(), 1], tf.int64), sizes.with_flat_values(ends)], axis=1)
+        first = tf.gather(edges.row_starts(), ids.value_rowids())
+        return ids, *(side.with_flat_values(tf.gather(edges.flat_values, first + side.flat_values)) for side in sides)

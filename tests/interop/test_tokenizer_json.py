@@ -200,6 +200,10 @@ def test_modern_byte_pairs(pair_segment, tmp_path):
     pairs = peer.encode_batch(list(zip(WORDS[:9], WORDS[1:10], strict=True)))
     rows = ours.encode(WORDS[:9], WORDS[1:10])
     assert [row.tolist() for row in rows] == [entry.ids for entry in pairs]
+    text = "a   cafe\u0301 |||EMAIL_ADDRESS||| \u1100\u1161"
+    _, starts, ends = (side.to_list()[0] for side in ours.tokenize_with_offsets([text]))
+    found = {text[start:end] for start, end in zip(starts, ends, strict=True)}
+    assert {"|||EMAIL_ADDRESS|||", "\u1100\u1161"} <= found and "e" not in found
     again = ModernBertTokenizer.from_config(ours.get_config())
     np.testing.assert_array_equal(again(spaced), ours(spaced))
 
