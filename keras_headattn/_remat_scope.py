@@ -1,4 +1,4 @@
-"""What layers and models do in the `keras.RematScope` that they were made in."""
+"""Recomputation of layers and models that were made in a `keras.RematScope`."""
 
 import contextlib
 import functools

@@ -49,7 +49,8 @@ def enable_lora(
         ValueError: for a layer that is not built or has LoRA already, or attention that cannot be adapted: without
             these projections, with a `kernel_constraint` or a `head_regularizer` of kernels, or quantized to float8.
 
-    >>> encoder = keras_headattn.models.Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
+    >>> from keras_headattn.models import Bert
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
     >>> encoder.build()
     >>> enable_lora(encoder, rank=2)
     >>> [weight.path for weight in encoder.trainable_weights][:2]
@@ -85,6 +86,7 @@ def merge_lora(layer: keras.layers.Layer) -> None:
     Raises:
         ValueError: if nothing in it has LoRA.
 
+    >>> from keras_headattn.layers import MultiHeadAttention
     >>> layer = MultiHeadAttention(num_heads=4, key_dim=4)
     >>> layer.build((None, 5, 16), (None, 5, 16))
     >>> enable_lora(layer, rank=2)

@@ -160,19 +160,15 @@ def value_of(config, path):
     return json.loads(json.dumps(value))
 
 
-CASES = [(name, each) for name in SOURCES for each in configs_of(name)]
-
-
-@pytest.fixture(scope="module")
-def old():
-    return json.loads(FILE.read_text())
+OLD = json.loads(FILE.read_text())
+CASES = [(name, each) for name in OLD for each in OLD[name]["configs"]]
 
 
 @pytest.mark.parametrize("name, each", CASES, ids=map(" ".join, CASES))
-def test_nothing_else_is_built(name, each, old):
-    config, common = configs_of(name)[each], old[name]["common"]
+def test_nothing_else_is_built(name, each):
+    config, common = configs_of(name)[each], OLD[name]["common"]
     now, moved = built(name, config), MOVED.get("all", {}) | MOVED.get(name, {})
-    for path, value in (common | old[name]["configs"][each]).items():
+    for path, value in (common | OLD[name]["configs"][each]).items():
         kind, _, setting = path.partition(".")
         if kind != "settings":
             assert now.get(path) == value, path
