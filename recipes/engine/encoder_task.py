@@ -5,7 +5,7 @@ import functools
 import keras
 
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
-from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
+from recipes.engine.encoders import check_encoder, kept_tokenizer, model_type, tokenizer_of
 from recipes.engine.task import Task
 from recipes.engine.training import column_trainer, make_optimizer
 from recipes.engine.vocabularies import learn_tokenizer
@@ -20,6 +20,7 @@ class EncoderTask(Task):
     `batches`, whose columns are a tokenizer's output.
     """
 
+    takes_t5 = False
     num_layers = 1  # before there is a model
 
     def make_head(self, vocabulary_size):
@@ -32,6 +33,9 @@ class EncoderTask(Task):
 
     def check(self):
         check_encoder(self.config)
+        checkpoint = self.config.checkpoint
+        if checkpoint and not self.takes_t5 and "t5" in model_type(checkpoint):
+            raise ValueError(f"--checkpoint must be of an encoder, not of a T5. Received: {checkpoint}")
 
     def try_model(self):
         if self.config.size:

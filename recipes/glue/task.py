@@ -31,6 +31,7 @@ class EncoderPredictor(Classifier):
 class Glue(EncoderTask, TextTask):
     """Encoder with its head, and the labels of a task."""
 
+    takes_t5 = True
     kinds = (ScoredNumbers, ScoredClasses)
 
     def check(self):

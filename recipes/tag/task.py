@@ -15,7 +15,7 @@ from keras_headattn.text import BytePairTokenizer, TextWindows, join_words
 from keras_headattn.training import EpochScore
 from recipes.engine.config import passing_on
 from recipes.engine.encoder_task import EncoderTask
-from recipes.engine.encoders import make_encoder, model_type
+from recipes.engine.encoders import make_encoder
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import check_batch_size, check_new
@@ -34,11 +34,6 @@ class Tag(EncoderTask):
     """Encoder with a head for each token, and the names of the tags."""
 
     names = ("O", "B")  # before there are data
-
-    def check(self):
-        super().check()
-        if self.config.checkpoint and "t5" in model_type(self.config.checkpoint):
-            raise ValueError(f"--checkpoint must be of an encoder, not of a T5. Received: {self.config.checkpoint}")
 
     def make_head(self, vocabulary_size):
         encoder, _, of_head = make_encoder(self.config, vocabulary_size, "TokenClassifier")
