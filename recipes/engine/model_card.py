@@ -62,7 +62,11 @@ def _training(run, *choice):
         return f"{recipe} exported it, and did not train it."
     chosen = final_epochs(history, *choice)
     which = ("epoch " if len(chosen) == 1 else "the mean of epochs ") + ", ".join(map(str, chosen))
-    return f"{recipe} trained it for {len(history)} epochs. Its weights are those of {which}."
+    return f"{recipe} trained it for {_epochs(len(history))}. Its weights are those of {which}."
+
+
+def _epochs(number):
+    return f"{number} epoch" + "s" * (number != 1)
 
 
 def _read_signatures(path):
