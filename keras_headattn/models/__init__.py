@@ -7,6 +7,7 @@ from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretrainin
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter
+from keras_headattn.models._layout_map import layout_map
 from keras_headattn.models._rationale_classifier import RationaleClassifier, RationaleReader
 from keras_headattn.models._resnet.resnet import ResNet
 from keras_headattn.models._resnet.sizes import (
@@ -47,4 +48,5 @@ __all__ = [
     "T5_SIZES",
     "Transformer",
     "TransformerEncoder",
+    "layout_map",
 ]
