@@ -1,6 +1,6 @@
 import keras
 
-ATTENTION, FEED_FORWARD = r"attention(_\d+)?", r"feed_forward(_\d+)?"
+ATTENTION, FEED_FORWARD = r".*attention(_\d+)?", r".*feed_forward(_\d+)?"
 
 
 def layout_map(device_mesh: keras.distribution.DeviceMesh, axis: str = "model") -> keras.distribution.LayoutMap:
@@ -30,10 +30,10 @@ def layout_map(device_mesh: keras.distribution.DeviceMesh, axis: str = "model") 
     if axis not in device_mesh.axis_names:
         raise ValueError(f"`axis` must be one of {device_mesh.axis_names}, axes of the mesh. Received: axis={axis!r}")
     layouts = keras.distribution.LayoutMap(device_mesh)
-    layouts[f"{ATTENTION}/(query|key|value|gate)/kernel$"] = (None, axis, None)
-    layouts[f"{ATTENTION}/(query|key|value|gate)/bias$"] = (axis, None)
-    layouts["attention_output/kernel$"] = (axis, None, None)
-    layouts[f"{FEED_FORWARD}/(inner|gate)/kernel$"] = (None, axis)
-    layouts[f"{FEED_FORWARD}/(inner|gate)/bias$"] = (axis,)
-    layouts[f"{FEED_FORWARD}/outer/kernel$"] = (axis, None)
+    layouts[f"{ATTENTION}/(query|key|value|gate)/kernel"] = (None, axis, None)
+    layouts[f"{ATTENTION}/(query|key|value|gate)/bias"] = (axis, None)
+    layouts[".*attention_output/kernel"] = (axis, None, None)
+    layouts[f"{FEED_FORWARD}/(inner|gate)/kernel"] = (None, axis)
+    layouts[f"{FEED_FORWARD}/(inner|gate)/bias"] = (axis,)
+    layouts[f"{FEED_FORWARD}/outer/kernel"] = (axis, None)
     return layouts

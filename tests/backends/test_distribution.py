@@ -30,6 +30,7 @@ def test_heads_are_split(attention, found):
     for kind, heads in (("one", 2), ("data", 2), ("model", 1)):
         assert tuple(found[f"{attention}/{kind}/query"]) == (8, heads, 4)
         assert tuple(found[f"{attention}/{kind}/attention_output"]) == (heads, 4, 8)
+        assert tuple(found[f"{attention}/{kind}/outer"]) == (8 * heads, 8)
 
 
 def test_wrong_axis():
