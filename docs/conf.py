@@ -31,6 +31,7 @@ GROUPS = {
         "/docs/training",
         "/docs/long_sequences",
         "/docs/distributed",
+        "/docs/jax",
         "/docs/reliability",
         "/docs/tensorboard",
         "/docs/loggers",

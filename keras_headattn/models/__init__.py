@@ -14,6 +14,7 @@ from keras_headattn.models._bert.span_answerer import SpanAnswerer
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter
+from keras_headattn.models._layout_map import layout_map
 from keras_headattn.models._rationale_classifier import RationaleClassifier, RationaleReader
 from keras_headattn.models._resnet.resnet import ResNet
 from keras_headattn.models._resnet.sizes import (
@@ -59,4 +60,5 @@ __all__ = [
     "TransformerEncoder",
     "VIT_SIZES",
     "ViT",
+    "layout_map",
 ]
