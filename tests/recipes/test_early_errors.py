@@ -83,7 +83,7 @@ MISTAKES = [
     ),
     ("answer --train {tmp}/squad.json", "squad.json, question q7: an answer must stand in the context"),
     ("answer --train {tmp}/a.csv", "a.csv is not JSON"),
-    ("answer --embedded --max-length 16", "--max-length must leave room for a context beside a question and four"),
+    ("answer --embedded --max-length 14", "--max-length must leave room for a context beside a question and four"),
     ("answer --embedded --validation-share 0.2", "--validation-share is that of --train to take where there is no"),
     ("answer predict {tmp}/begun {tmp}/squad.json", "--output is for questions of a .json. Received: "),
     ("tag --train {tmp}/a.conll", "a.conll, line 2 must have a word in column 1 and a tag in column last"),
