@@ -25,6 +25,7 @@ TESTS = [
     "ruff>=0.8",
     "mypy>=2.0",
     "keras-hub>=0.32",
+    "keras-tuner>=1.4.8",
     "tokenizers>=0.22",
     "pyyaml>=6.0",
     MSGPACK,
