@@ -10,6 +10,7 @@ from keras_headattn._model import Model
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
+from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
 from keras_headattn.models._sizes import VIT_SIZES, arguments_of_size
@@ -185,7 +186,7 @@ class ViT(Model):
             token = ops.broadcast_to(ops.cast(self.class_token, x.dtype), (ops.shape(x)[0], 1, self.hidden_dim))
             x = ops.concatenate([token, x], axis=1)
         x = self.embedding_dropout(self.positions(x), training=training)
-        x = self.norm(self.stack(x, training=training))
+        x = apply_norm(self.norm, self.stack(x, training=training))
         x = x[:, 0] if self.pooling == "token" else ops.mean(x, axis=1)
         return x if self.predictions is None else self.predictions(x)
 

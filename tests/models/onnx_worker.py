@@ -6,11 +6,12 @@ import keras
 import numpy as np
 
 from keras_headattn.layers import EvolvingAttention, GraphAttention, GraphBlock
-from keras_headattn.models import T5, BiLSTMEncoder, ResNet, SentenceClassifier, TransformerEncoder
+from keras_headattn.models import T5, BiLSTMEncoder, ResNet, SentenceClassifier, TransformerEncoder, ViT
 from tests.layers.backend_worker import answers, arrays
 from tests.layers.harness import CASES, randomize
 from tests.models import encoders, small
 
+HEADS = "bert", "roberta", "modernbert", "masked", "replaced"
 MAX_LENGTH = 8  # tokens of a translation
 
 
@@ -125,9 +126,17 @@ def resnet():
     return randomize(model), None, [images, images[:2]]
 
 
+def vit():
+    sizes = dict(patch_size=4, hidden_dim=16, intermediate_dim=20, num_layers=1, num_heads=2, classes=5)
+    model = ViT((8, 12, 3), attention="talking_heads", **sizes)
+    model.build()
+    images = np.random.default_rng(0).normal(size=(3, 8, 12, 3)).astype("float32")
+    return randomize(model), spec("images", None, 8, 12, 3, dtype="float32"), [images, images[:2]]
+
+
 WHOLE = {
     **{f"encoder/{name}": functools.partial(encoder, name) for name in ("multi_head", "talking_heads", "evolving")},
-    **{f"head/{name}": functools.partial(head, name) for name in ("bert", "roberta", "mean", "masked", "replaced")},
+    **{f"head/{name}": functools.partial(head, name) for name in HEADS},
     **{f"transformer/{name}": functools.partial(transformer, name) for name in ("multi_head", "options")},
     "t5": t5,
     **{
@@ -139,6 +148,7 @@ WHOLE = {
     "bilstm_of_one_length": bilstm_of_one_length,
     "graph_block": graph_block,
     "resnet": resnet,
+    "vit": vit,
 }
 
 
