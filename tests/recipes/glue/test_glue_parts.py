@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import types
 import zipfile
 
 import keras
@@ -255,7 +254,7 @@ def test_the_padding_of_a_size_is_the_tokenizers(size, kind):
     """A roberta_base of random weights gets word pieces, padded with 0."""
     small = dict(num_layers=2, hidden_dim=24, intermediate_dim=16)
     config = override(GlueConfig(), dict(size=size, model_arguments=small))
-    model = make_classifier(config, types.SimpleNamespace(vocabulary_size=8, pad_id=0), 2)
+    model = make_classifier(config, 8, 2)
     assert (model.encoder.pad_id, model.kind, model.encoder.pooler is not None) == (0, kind, kind == "bert")
     ids = np.array([[3, 4, 5, 0, 0]])
     np.testing.assert_allclose(model(ids), model(ids[:, :3]), atol=1e-5)
