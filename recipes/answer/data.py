@@ -24,8 +24,12 @@ def read_corpora(config):
         else:
             train, validation = _split(train, config.validation_share, config.split_seed)
         corpora = Corpora(train, validation, read_tests(config) or {"dev": validation})
-    train, validation = (_chosen(config, part) for part in (corpora.train, corpora.validation))
-    return Corpora(train, validation, {name: _chosen(config, test) for name, test in corpora.tests.items()})
+
+    def chosen(questions):
+        return questions.sample(config.max_examples, config.split_seed)
+
+    tests = {name: chosen(test) for name, test in corpora.tests.items()}
+    return Corpora(chosen(corpora.train), chosen(corpora.validation), tests)
 
 
 def read_tests(config, files=None):
@@ -33,10 +37,6 @@ def read_tests(config, files=None):
     if files is None and config.data == "tfds":
         return {split: _read_tfds(config.tfds, split) for split in config.test_splits}
     return {name: _joined(part) for name, part in named_files(files or config.test, "[.]json").items()}
-
-
-def _chosen(config, questions):
-    return questions.sample(config.max_examples, config.split_seed)
 
 
 def _joined(files):

@@ -17,7 +17,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ada", "##m", "s", "##leep", "."]
 @pytest.mark.parametrize("max_length", [6, 64])
 def test_the_first_piece_of_a_word_has_its_label(max_length):
     words, tags = [["Adam", "\u200b", "sleep", "."], ["Ada"]], [["B-PER", "O", "O", "O"], ["B-PER"]]
-    task = Tag(types.SimpleNamespace(max_length=max_length), types.SimpleNamespace())
+    task = Tag(types.SimpleNamespace(max_length=max_length, loggers=(), quiet=True), types.SimpleNamespace())
     task.tokenizer, task.names = WordPieceTokenizer(TOKENS), ["O", "B-PER", "I-PER"]
     rows, labels = task.encode(TaggedText(words * 2, tags * 2, "x"))
     if max_length == 64:
