@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_headattn import text
 from keras_headattn.text import (
     BytePairTokenizer,
+    ModernBertTokenizer,
     SentencePiecePairTokenizer,
     SentencePieceTokenizer,
     WordPieceTokenizer,
@@ -19,6 +20,7 @@ from keras_headattn.text import (
 
 PLACES = {
     BytePairTokenizer: ("vocabulary", "merges"),
+    ModernBertTokenizer: ("vocabulary", "merges"),
     SentencePiecePairTokenizer: ("proto",),
     SentencePieceTokenizer: ("proto",),
     WordPieceTokenizer: ("vocabulary",),
@@ -70,12 +72,13 @@ def model_path(tmp_path_factory):
 
 def content(cls, model_path):
     """Arguments of a tokenizer, without paths."""
-    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    specials, of_bert = ["<s>", "<pad>", "</s>", "<unk>"], ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     return {
         BytePairTokenizer: lambda: dict(vocabulary=[*specials, "a", "b", "ab"], merges=["a b"]),
+        ModernBertTokenizer: lambda: dict(vocabulary=[*of_bert, "a", "b", "ab"], merges=["a b"]),
         SentencePiecePairTokenizer: lambda: dict(proto=model_path.read_bytes()),
         SentencePieceTokenizer: lambda: dict(proto=model_path.read_bytes()),
-        WordPieceTokenizer: lambda: dict(vocabulary=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]),
+        WordPieceTokenizer: lambda: dict(vocabulary=[*of_bert, "a"]),
         WordTokenizer: lambda: dict(vocabulary=["a"]),
     }[cls]()
 
