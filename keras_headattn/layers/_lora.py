@@ -53,8 +53,8 @@ def enable_lora(
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
     >>> encoder.build()
     >>> enable_lora(encoder, rank=2)
-    >>> [weight.path for weight in encoder.trainable_weights][:2]
-    ['bert/block_0/attention/query/lora_kernel_a', 'bert/block_0/attention/query/lora_kernel_b']
+    >>> [weight.name for weight in encoder.trainable_weights][:2]
+    ['lora_kernel_a', 'lora_kernel_b']
     """
     check_positive("rank", rank)
     alpha = rank if alpha is None else check_number("alpha", alpha, above=0)

@@ -189,7 +189,7 @@ def test_curves_of_training_and_validation_are_one_run(tmp_path):
     images = AttentionImages(tmp_path, lambda model: {"map": (np.ones((1, 1, 1)), ["a"], ["b"])})
     shown = [hparams.KerasCallback(str(tmp_path), {"heads": 8}), TensorBoardCurves(tmp_path, ["constant"]), images]
     history = fit(EpochScore(lambda model: 1.5), EpochScore(lambda model: 1.0, "constant"), *shown, validate=True)
-    files = sorted(tmp_path.rglob("events.out.tfevents.*"))
+    files = sorted(tmp_path.rglob("events.out.tfevents.*"), key=lambda path: int(path.name.split(".")[-2]))
     assert {path.parent for path in files} == {tmp_path}
     # Without its fast data server, TensorBoard follows the newest file alone: it has all but the settings.
     newest = EventAccumulator(str(files[1]), size_guidance={"tensors": 0}).Reload().Tags()["tensors"]
