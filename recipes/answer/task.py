@@ -129,7 +129,7 @@ class Answering(EncoderTask):
         print(f"SavedModel: {path}")
         if self.data and config.samples:
             self._try(path, next(iter(self.data.tests.values()), self.data.validation))
-        show_page(config.export_folder)
+        show_page(config.export_folder, shows_heads=False)
 
     def _try(self, path, questions):
         rows = questions.sample(self.config.samples, self.config.seed).rows
