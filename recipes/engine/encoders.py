@@ -115,7 +115,7 @@ def make_encoder(config, vocabulary_size, head, pooler=False):
     of_head, own = split_arguments(
         config.model_arguments, f"keras_headattn.models.{head}", "keras_headattn.models.Bert"
     )
-    own |= dict(seed=config.seed, attention=attention_of(config))
+    own |= dict(seed=config.seed, **attention_arguments(config))
     of_head["seed"] = config.seed
     if config.checkpoint:
         found = read_encoder(config.checkpoint, kind_of(config.checkpoint), pooler, config.checkpoint_weights, **own)
@@ -137,12 +137,12 @@ def check_encoder(config):
             optional_import("keras_hub")
 
 
-def attention_of(config):
-    """Returns the attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
+def attention_arguments(config):
+    """Returns the arguments of `Bert` for the attention of settings; it adds width, dropout and initializer."""
     cls = layers.ATTENTIONS[config.attention]
-    arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
     regularizer = make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments)
-    return functools.partial(cls, **arguments, head_regularizer=regularizer, **config.attention_arguments)
+    attention = functools.partial(cls, head_regularizer=regularizer, **config.attention_arguments)
+    return {"attention": attention} | ({} if config.num_heads is None else {"num_heads": config.num_heads})
 
 
 def kind_of(path):

@@ -11,7 +11,7 @@ from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import T5
 from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
-from recipes.engine.encoders import attention_of
+from recipes.engine.encoders import attention_arguments
 from recipes.engine.task import check_batch_size
 from recipes.glue.label_texts import WrittenClasses, WrittenNumbers
 from recipes.glue.targets import targets_of
@@ -125,7 +125,7 @@ class TextToText(Glue):
 
     def make_model(self):
         config = self.config
-        own = dict(attention=attention_of(config), dropout=config.model_arguments["dropout"], seed=config.seed)
+        own = dict(dropout=config.model_arguments["dropout"], seed=config.seed, **attention_arguments(config))
         if config.decoder_attention == "own":
             own |= dict(decoder_attention=None, cross_attention=None)
         model = from_pretrained(config.checkpoint, **own)

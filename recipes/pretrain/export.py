@@ -7,7 +7,7 @@ from headattn_io.files import write_atomically
 from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
 from keras_headattn.serving import write_version
-from recipes.pretrain.modelling import attention_of, encoder_of, generator_attention_of
+from recipes.pretrain.modelling import attention_arguments, encoder_of, generator_attention_of
 from recipes.pretrain.prepare import VOCABULARY, read_vocabulary
 
 
@@ -46,8 +46,7 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
     """
     special = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id))
     own = {name: config.model_argument(name) for name in ("dropout", "attention_dropout")}
-    own["attention"] = attention_of(config)
-    own |= {} if config.num_heads is None else {"num_heads": config.num_heads}
+    own |= attention_arguments(config)
     if config.objective == "masked_lm":
         head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
         return MaskedLMPretraining(head, **special)

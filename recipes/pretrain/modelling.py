@@ -6,7 +6,7 @@ from keras_headattn import layers
 from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
 from keras_headattn.training import Model
 from recipes.engine.config import passing_on
-from recipes.engine.encoders import MaskedLMTrainer, attention_of
+from recipes.engine.encoders import MaskedLMTrainer, attention_arguments
 
 OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement", "loss_chunk_size"}
 OF_ELECTRA = {"generator_share", "discriminator_weight"}
@@ -14,7 +14,7 @@ OF_VOCABULARY = {"vocabulary_size", "pad_id", "num_segments", "pooler"}
 
 
 def generator_attention_of(name, arguments):
-    """Returns the attention of the generator, for `Bert`, as `attention_of` does."""
+    """Returns the attention of the generator, for `Bert`, as `attention_arguments` does."""
     return functools.partial(layers.ATTENTIONS[name], **arguments)
 
 
@@ -31,7 +31,7 @@ def make_pretraining(config, tokenizer):
     named = BERT_SIZES.get(config.size, {})
     given = {name: value for name, value in named.items() if name not in OF_VOCABULARY}
     given |= config.shape | config.model_arguments
-    given |= dict(vocabulary_size=tokenizer.vocabulary_size, attention=attention_of(config), pooler=False)
+    given |= dict(vocabulary_size=tokenizer.vocabulary_size, pooler=False, **attention_arguments(config))
     with passing_on("model_arguments"):
         if config.objective == "masked_lm":
             of_masks = {name: given.pop(name) for name in OF_MASKS & given.keys()}

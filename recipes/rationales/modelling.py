@@ -4,12 +4,12 @@ import keras
 
 from keras_headattn.models import Bert, RationaleClassifier
 from recipes.engine.config import passing_on
-from recipes.engine.encoders import attention_of, read_encoder
+from recipes.engine.encoders import attention_arguments, read_encoder
 
 
 def make_encoder(config, tokenizer):
     """Makes a `Bert`, whose random weights are those of `encoder_seed`."""
-    own = dict(attention=attention_of(config), seed=config.seed)
+    own = dict(seed=config.seed, **attention_arguments(config))
     keras.utils.set_random_seed(config.encoder_seed)
     if config.checkpoint:
         encoder, _ = read_encoder(config.checkpoint, "bert", **own)

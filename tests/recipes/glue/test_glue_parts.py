@@ -260,6 +260,14 @@ def test_the_padding_of_a_size_is_the_tokenizers(size, kind):
     np.testing.assert_allclose(model(ids), model(ids[:, :3]), atol=1e-5)
 
 
+def test_heads_of_the_settings_are_those_of_the_encoder():
+    config = override(GlueConfig(), dict(size="bert_tiny", num_heads=4))
+    encoder = make_classifier(config, 8, 2).encoder
+    encoder.build()
+    attention = encoder.blocks[0].attention
+    assert (attention.num_heads, attention.key_dim) == (4, 32)  # `bert_tiny` has 2
+
+
 def test_f1_is_of_two_classes():
     config = override(GlueConfig(), dict(task="mnli", glue="GLUE", score=("f1",)))
     with pytest.raises(ValueError, match="Received: contradiction, entailment, neutral"):
