@@ -121,6 +121,7 @@ def make_encoder(config, vocabulary_size, head, pooler=False):
         found = read_encoder(config.checkpoint, kind_of(config.checkpoint), pooler, config.checkpoint_weights, **own)
         return *found, of_head
     kind = "modernbert" if "modernbert" in config.size else "bert"
+    own = {"num_segments": 2} | own  # as the word pieces that are learned for it have
     own |= dict(vocabulary_size=vocabulary_size, pad_id=0, pooler=pooler and kind == "bert")
     with passing_on("model_arguments"):
         return Bert.from_size(config.size, **own), kind, of_head

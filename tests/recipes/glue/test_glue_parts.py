@@ -258,6 +258,7 @@ def test_the_padding_of_a_size_is_the_tokenizers(size, kind):
     assert (model.encoder.pad_id, model.kind, model.encoder.pooler is not None) == (0, kind, kind == "bert")
     ids = np.array([[3, 4, 5, 0, 0]])
     np.testing.assert_allclose(model(ids), model(ids[:, :3]), atol=1e-5)
+    model({"token_ids": ids, "segment_ids": ids > 4})  # of pairs
 
 
 def test_heads_of_the_settings_are_those_of_the_encoder():
