@@ -5,12 +5,13 @@ import dataclasses
 import json
 import re
 import string
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from headattn_io.files import Path, read_json, write_atomically
+from headattn_io.labelled_text import Examples
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -32,7 +33,7 @@ class Question:
 
 
 @dataclasses.dataclass(frozen=True)
-class Questions:
+class Questions(Examples):
     """Questions of a data set, a list of `Question`; `name` is for messages."""
 
     rows: list[Question]
@@ -41,16 +42,13 @@ class Questions:
     def __len__(self):
         return len(self.rows)
 
-    def sample(self, number: int | None, seed: int = 0) -> "Questions":
-        """Returns a random sample of the questions, in their order.
+    def take(self, indices: Iterable[int]) -> Self:
+        """Returns the questions at some indices.
 
         Args:
-            number, seed: size of the sample, `None` for all, and its seed.
+            indices: sequence of ints.
         """
-        if number is None or number >= len(self):
-            return self
-        chosen = sorted(np.random.default_rng(seed).permutation(len(self))[:number])
-        return dataclasses.replace(self, rows=[self.rows[index] for index in chosen])
+        return dataclasses.replace(self, rows=[self.rows[index] for index in indices])
 
 
 def read_squad(path: Path) -> Questions:

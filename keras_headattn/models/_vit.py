@@ -138,7 +138,7 @@ class ViT(Model):
         self.norm = layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name="norm")
         self.predictions = None
         if self.classes:  # float32 under mixed precision
-            dtype = keras.config.dtype_policy().variable_dtype
+            dtype = self.variable_dtype
             self.predictions = self._dense("predictions", self.classes, self.classifier_activation, dtype)
 
     def _dense(self, name, units, activation=None, dtype=None):

@@ -164,7 +164,7 @@ def export_question_answerer(
 ) -> pathlib.Path:
     """Writes a SavedModel that answers questions about texts, and returns the `Path` of the new version.
 
-    It needs TensorFlow only, and tensorflow-text unless the tokenizer is a `BytePairTokenizer`. Its signature
+    It needs TensorFlow only, and tensorflow-text if the tokenizer does. Its signature
     `serving_default` takes strings `question` and `context` `(B,)`, and returns:
 
     - strings `answers` `(B, top)`, parts of the contexts, likeliest first, and their probabilities, float32 `scores`

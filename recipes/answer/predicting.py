@@ -53,7 +53,7 @@ def write_answers(folder, answers, scores=None):
         write_json(scores, folder / "scores.json")
 
 
-def fitted_threshold(path, epochs, fit=None):
+def fitted_threshold(path, epochs, fit):
     """Reads the score above which there is no answer, `None` if there always is one.
 
     It is fitted by the function `fit`, and written, if the file is missing or the model had fewer epochs then.

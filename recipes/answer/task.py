@@ -5,12 +5,12 @@ import keras
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.models import SpanAnswerer
 from keras_headattn.serving import export_question_answerer, write_examples
-from keras_headattn.text import BytePairTokenizer, QuestionWindows
+from keras_headattn.text import QuestionWindows
 from recipes.answer.data import read_corpora, read_tests
 from recipes.answer.predicting import WINDOWS, answers_to, fitted_threshold, make_answerer, score, write_answers
 from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.encoders import make_encoder
-from recipes.engine.fresh_process import show_page, smoke_test
+from recipes.engine.fresh_process import packages_of, show_page, smoke_test
 from recipes.engine.task import check_new
 
 SMOKE_TEST = """
@@ -135,8 +135,8 @@ class Answering(EncoderTask):
         rows = questions.sample(self.config.samples, self.config.seed).rows
         write_examples(path, [{"question": row.question, "context": row.context} for row in rows])
         given = {side: [getattr(row, side) for row in rows] for side in ("question", "context")}
-        packages = [] if isinstance(self.tokenizer, BytePairTokenizer) else ["tensorflow_text"]
-        for row, found in zip(rows, smoke_test(path, SMOKE_TEST, given, *packages), strict=True):
+        tried = smoke_test(path, SMOKE_TEST, given, *packages_of(self.tokenizer))
+        for row, found in zip(rows, tried, strict=True):
             truth = " | ".join(dict.fromkeys(text for text, _ in row.answers)) or "no answer"
             print(f"  {row.question} {row.context}\n    -> {found}, labelled {truth}")
 

@@ -3,8 +3,9 @@
 import dataclasses
 
 from recipes.engine.config import option, settings
+from recipes.engine.lora import Lora
 from recipes.engine.pretrained import run_settings
-from recipes.engine.settings import Lora, Serving, Settings, model_arguments, optimizer_arguments
+from recipes.engine.settings import Serving, Settings, model_arguments, optimizer_arguments
 
 OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 

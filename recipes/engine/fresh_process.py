@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+from keras_headattn.text import BytePairTokenizer, WordTokenizer
+
 # A server has TensorFlow and the packages that the model needs.
 PROGRAM = """
 import importlib, json, os, sys
@@ -22,6 +24,11 @@ print(json.dumps(result))
 def show_page(folder, shows_heads=True):
     """Prints how to try the SavedModels in a folder in a browser."""
     print(f"Try it{', and see where its heads look' if shows_heads else ''}: python -m recipes.serve {folder}")
+
+
+def packages_of(tokenizer):
+    """Returns the packages that a SavedModel with this tokenizer needs besides TensorFlow."""
+    return [] if type(tokenizer) in (WordTokenizer, BytePairTokenizer) else ["tensorflow_text"]
 
 
 def smoke_test(path, code, given, *packages):

@@ -84,48 +84,6 @@ class Smoothing:
 
 
 @settings()
-class Lora:
-    """Low-rank adaptation of a pre-trained model. It is a base before `Settings`."""
-
-    title = "training"
-
-    lora_rank: int | None = option(
-        None,
-        "train low-rank updates of the attention's projections, of this rank, and the task's head; the rest of the "
-        "pre-trained model is frozen (Hu et al. 2021); none: train all weights",
-        at_least=1,
-    )
-    lora_alpha: float | None = option(None, "factor of the updates, which --lora-rank divides; none: the rank", above=0)
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.lora_rank is None:
-            return
-        if not self.begins_pretrained:
-            raise ValueError(
-                f"--lora-rank needs a pre-trained model: {' or '.join(map(flag, self.PRETRAINED))}. "
-                f"Received: lora_rank={self.lora_rank} without one"
-            )
-        for name, moving in {"repulsive": ("svgd", "spos", "sgld"), "attention_regularizer": ("cosine",)}.items():
-            if getattr(self, name) in moving:
-                raise ValueError(
-                    f"{flag(name)} {getattr(self, name)} moves whole kernels, which --lora-rank freezes. "
-                    f"Received: lora_rank={self.lora_rank}"
-                )
-
-    @property
-    def begins_pretrained(self):
-        """True if training begins with trained weights."""
-        return any(getattr(self, name) for name in self.PRETRAINED)
-
-    def unused(self, given):
-        found = super().unused(given)
-        if self.lora_rank is None and "lora_alpha" in given:
-            found["lora_alpha"] = "is for --lora-rank"
-        return found
-
-
-@settings()
 class Devices:
     """The devices, and how they are used."""
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from headattn_io.terminal import duration
-from keras_headattn.layers import enable_lora, merge_lora
+from keras_headattn.layers import merge_lora
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (
@@ -35,6 +35,7 @@ from keras_headattn.training import (
 from recipes.engine.checkpoints import MovingAverages, SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
+from recipes.engine.lora import adapt
 from recipes.engine.model_card import export
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
@@ -220,10 +221,7 @@ def _first_model(task):
             task.begin(model)
     rank = _lora_rank(task.config)
     if rank is not None:
-        part = task.adapted(model)
-        enable_lora(part, rank, task.config.lora_alpha)
-        trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
-        print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")
+        adapt(task.adapted(model), rank, task.config.lora_alpha)
     return model
 
 

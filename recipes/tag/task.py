@@ -11,12 +11,12 @@ from headattn_io.tags import tag_names, tag_scores
 from keras_headattn.data import choose_buckets
 from keras_headattn.models import TokenClassifier
 from keras_headattn.serving import Tagger, export_tagger, write_examples
-from keras_headattn.text import BytePairTokenizer, TextWindows, join_words
+from keras_headattn.text import TextWindows, join_words
 from keras_headattn.training import EpochScore
 from recipes.engine.config import passing_on
 from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.encoders import make_encoder
-from recipes.engine.fresh_process import show_page, smoke_test
+from recipes.engine.fresh_process import packages_of, show_page, smoke_test
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import check_batch_size, check_new
 from recipes.tag.batches import TokenLabelBatches
@@ -132,8 +132,8 @@ class Tag(EncoderTask):
             corpus = next(iter(self.data.tests.values()), self.data.validation)
             texts = list(map(" ".join, corpus.sample(config.samples, config.seed).words))
             write_examples(path, [{"text": text} for text in texts])
-            packages = [] if isinstance(self.tokenizer, BytePairTokenizer) else ["tensorflow_text"]
-            for text, found in zip(texts, smoke_test(path, SMOKE_TEST, texts, *packages), strict=True):
+            tried = smoke_test(path, SMOKE_TEST, texts, *packages_of(self.tokenizer))
+            for text, found in zip(texts, tried, strict=True):
                 print(f"  {text}\n    -> {', '.join(found) or 'nothing'}")
         show_page(config.export_folder, shows_heads=False)
 

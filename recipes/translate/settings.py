@@ -4,7 +4,8 @@ import re
 
 from recipes.engine import search
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Lora, NamedSizes, Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.lora import Lora
+from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import CACHED, is_cached, named_sets
 

@@ -107,8 +107,9 @@ def test_packed_texts_with_heads():
     ids = sentences(pad_id=1)
     masked = randomize(MaskedLM(make("modernbert")))
     check_close(array(masked(packed(ids, 1)))[0, :-2], array(masked(ids))[ids != 1], 2e-5)
-    with pytest.raises(ValueError, match="one text a row.* Received: inputs=.*'sequence_ids', 'token_ids'"):
-        make_head("modernbert")(packed(ids, 1))
+    for head in ("modernbert", "span"):
+        with pytest.raises(ValueError, match="one text a row.* Received: inputs=.*'sequence_ids', 'token_ids'"):
+            make_head(head)(packed(ids, 1))
 
 
 # ---------------------------------------------------------------------------------------- precision, files

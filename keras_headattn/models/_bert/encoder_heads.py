@@ -25,6 +25,7 @@ class _Head(Model):
 
     layer_arguments = ("encoder",)
     head_inputs: tuple[str, ...] = ()  # inputs for the head only
+    takes_packed = True  # several texts in a row
 
     def __init__(self, encoder: Bert, **kwargs: Any):
         super().__init__(**kwargs)
@@ -65,6 +66,10 @@ class _Head(Model):
         """Returns the inputs of the encoder."""
         if not isinstance(inputs, dict):
             return inputs
+        if "sequence_ids" in inputs and not self.takes_packed:
+            raise ValueError(
+                f"`inputs` of this head must have one text a row, not packed ones. Received: inputs={sorted(inputs)}"
+            )
         return {name: x for name, x in inputs.items() if name not in self.head_inputs}
 
 
@@ -106,6 +111,8 @@ class EncoderClassifier(_Head):
     >>> tuple(EncoderClassifier(encoder, 3)(np.ones((2, 5), "int32")).shape)
     (2, 3)
     """
+
+    takes_packed = False
 
     def __init__(
         self,
@@ -159,13 +166,6 @@ class EncoderClassifier(_Head):
             x = self.hidden(x if self.kind in ("bert", "modernbert") else self.dropouts[0](x, training=training))
             x = x if self.norm is None else apply_norm(self.norm, x)
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
-
-    def _texts(self, inputs):
-        if isinstance(inputs, dict) and "sequence_ids" in inputs:
-            raise ValueError(
-                f"`inputs` of a classifier must have one text a row, not packed ones. Received: inputs={sorted(inputs)}"
-            )
-        return inputs
 
     def _pool(self, inputs, outputs):
         states = outputs["sequence_output"]

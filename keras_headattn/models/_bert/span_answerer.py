@@ -23,9 +23,9 @@ class SpanAnswerer(_Head):
         encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
 
     Call arguments:
-        inputs: as in `Bert`. A dictionary may also have `"answer_mask"`, `(B, n)`: nonzero for tokens that an answer
-            may begin or end with, such as those of the text and the first one. The others have logits of -1e9.
-            Default: all.
+        inputs: as in `Bert`, one question a row. A dictionary may also have `"answer_mask"`, `(B, n)`: nonzero for
+            tokens that an answer may begin or end with, such as those of the text and the first one. The others have
+            logits of -1e9. Default: all.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
@@ -39,6 +39,7 @@ class SpanAnswerer(_Head):
     """
 
     head_inputs = ("answer_mask",)
+    takes_packed = False
 
     def __init__(self, encoder: Bert, **kwargs: Any):
         super().__init__(encoder, **kwargs)

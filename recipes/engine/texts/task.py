@@ -5,8 +5,7 @@ import numpy as np
 from headattn_io.files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor, write_examples
-from keras_headattn.text import BytePairTokenizer, WordTokenizer
-from recipes.engine.fresh_process import show_page, smoke_test
+from recipes.engine.fresh_process import packages_of, show_page, smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.texts.evaluation import evaluate
 from recipes.engine.training import column_trainer
@@ -154,8 +153,7 @@ class TextTask(Task):
             sides = {"text": samples.texts} | ({"second_text": samples.second_texts} if self.is_pair else {})
             rows = zip(*sides.values(), strict=True)
             write_examples(path, [dict(zip(sides, row, strict=True)) for row in rows])
-            packages = [] if type(tokenizer) in (WordTokenizer, BytePairTokenizer) else ["tensorflow_text"]
-            found = smoke_test(path, SMOKE_TEST, sides, *packages)
+            found = smoke_test(path, SMOKE_TEST, sides, *packages_of(tokenizer))
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")
         show_page(config.export_folder)

@@ -1,0 +1,56 @@
+"""Low-rank adaptation of the pre-trained model that a run begins with."""
+
+import math
+
+from recipes.engine.config import flag, option, settings
+
+
+@settings()
+class Lora:
+    """Low-rank adaptation of a pre-trained model. It is a base before `Settings`."""
+
+    title = "training"
+
+    lora_rank: int | None = option(
+        None,
+        "train low-rank updates of the attention's projections, of this rank, and the task's head; the rest of the "
+        "pre-trained model is frozen (Hu et al. 2021); none: train all weights",
+        at_least=1,
+    )
+    lora_alpha: float | None = option(None, "factor of the updates, which --lora-rank divides; none: the rank", above=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.lora_rank is None:
+            return
+        if not self.begins_pretrained:
+            raise ValueError(
+                f"--lora-rank needs a pre-trained model: {' or '.join(map(flag, self.PRETRAINED))}. "
+                f"Received: lora_rank={self.lora_rank} without one"
+            )
+        for name, moving in {"repulsive": ("svgd", "spos", "sgld"), "attention_regularizer": ("cosine",)}.items():
+            if getattr(self, name) in moving:
+                raise ValueError(
+                    f"{flag(name)} {getattr(self, name)} moves whole kernels, which --lora-rank freezes. "
+                    f"Received: lora_rank={self.lora_rank}"
+                )
+
+    @property
+    def begins_pretrained(self):
+        """True if training begins with trained weights."""
+        return any(getattr(self, name) for name in self.PRETRAINED)
+
+    def unused(self, given):
+        found = super().unused(given)
+        if self.lora_rank is None and "lora_alpha" in given:
+            found["lora_alpha"] = "is for --lora-rank"
+        return found
+
+
+def adapt(part, rank, alpha):
+    """Freezes the pre-trained part of a model, and trains low-rank updates of its attention's projections."""
+    from keras_headattn.layers import enable_lora
+
+    enable_lora(part, rank, alpha)
+    trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
+    print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")
