@@ -31,6 +31,7 @@ from keras_headattn.layers._attention_inputs import (
     call_mask,
     check_bias,
     check_inputs,
+    check_lengths,
     check_segments,
     check_step,
     query_of_each_item,
@@ -69,7 +70,6 @@ class State:
     Args:
         query, key, value: inputs of the layer, `(B, n, D)`, `(B, m, D_k)` and `(B, m, D_v)`. `key` and `value` are
             `None` if only a cache is attended to, `query` is `None` while a cache is made.
-        mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
         bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
         query_positions: integers `(n,)`.
         key_positions: integers `(m,)`, of all attended keys; in `project_key_value`, of the keys it projects. In a
@@ -80,14 +80,14 @@ class State:
         projected: projections that are already computed, `(B, heads, n, width)`, by name.
         kernels: as in the call, or empty.
         rows: further tensors by name, with the queries on axis 2, from `before_attend`.
-        masks, chunk_size, seed: parts of the mask; and for a call in chunks, their size and the dropout's seed. `mask`
-            is then `None` outside `attend`, and `key` and `value` are `None` inside.
+        masks: parts of the mask.
+        chunk_size, seed: for a call in chunks, their size and the dropout's seed. `key` and `value` are `None` inside
+            `attend` then.
     """
 
     query: Any = None
     key: Any = None
     value: Any = None
-    mask: Any = None
     bias: Any = None
     query_positions: Any = None
     key_positions: Any = None
@@ -104,6 +104,11 @@ class State:
     chunk_size: Any = None
     seed: Any = None
 
+    @property
+    def mask(self) -> Tensor | None:
+        """Boolean mask that broadcasts to `(B, h, n, m)`, True = may attend; or `None`."""
+        return None if self.masks is None else self.masks.combined
+
 
 class Attention(SavedNames):
     """Base class of attention layers: a sequence of stages, of which a variant overrides one or more.
@@ -115,6 +120,7 @@ class Attention(SavedNames):
     | `place` | queries or keys of heads, positions | the same, normalised and rotated |
     | `before_attend` | queries, entry | entry, with what `attend` needs from all queries |
     | `attend` | queries, entry | all stages from `score` to `mix`, for variants that replace them as a whole |
+    | `attend_at_once` | queries, entry | the same as one operation, `(B, h, n, value_dim)`, if the call `fuses` |
     | `biased_score` | queries, entry | logits of `score`, with soft cap and biases |
     | `score_bias` | queries | what is added to the logits, or `None` |
     | `score` | queries, entry | logits `(B, h, n, m)` |
@@ -198,6 +204,8 @@ class Attention(SavedNames):
             forbid attention, use `attention_mask`.
         segment_ids: integers `(B, n)`, for several sequences packed into one: tokens attend only to tokens with the
             same id. For self-attention without a cache.
+        key_lengths: integers `(B,)`: only so many keys of a sequence are real, its first ones. Says what
+            `key_mask=ops.arange(m) < key_lengths[:, None]` says, and lets kernels on JAX skip the others.
         kernels: from `decoding_kernels`, for decoding with a cache, if query, key and value are the same input or the
             cache holds the keys and values. Default `None`: the layer's own.
 
@@ -389,6 +397,7 @@ class Attention(SavedNames):
         bias: Tensor | None = None,
         segment_ids: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
+        key_lengths: Tensor | None = None,
     ) -> Any:
         inputs = State(
             query=query,
@@ -404,7 +413,7 @@ class Attention(SavedNames):
             kernels=kernels or {},
         )
         masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask, attention_mask=attention_mask)
-        state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids)
+        state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids, key_lengths)
 
         state, entry = self._enter(state)
         heads, weights, own_map, cache = self._attend(self._queries(state), entry, state)
@@ -421,12 +430,13 @@ class Attention(SavedNames):
             results.append(cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _prepare(self, inputs, masks, use_causal_mask, segment_ids):
+    def _prepare(self, inputs, masks, use_causal_mask, segment_ids, key_lengths):
         """Returns the `State` of a call, with axes folded, and the query before its axes were folded."""
         check_inputs(self, inputs.query, inputs.value, inputs.key, inputs.cache, inputs.index, inputs.query_positions)
         check_segments(self, segment_ids, inputs.query, inputs.cache)
-        check_bias(inputs.bias)
         given = query_of_each_item(inputs.query, inputs.value)
+        check_lengths(self, key_lengths, given)
+        check_bias(inputs.bias)
         query, key, value = as_floats(self.compute_dtype, given, inputs.key, inputs.value)
         query, key, value = (self.axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key")))
         writes = inputs.cache is not None and value is not None
@@ -440,6 +450,7 @@ class Attention(SavedNames):
         sizes = (batch, n, m)
         first_row = offset if writes else None
         masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
+        masks.key_lengths = None if writes else key_lengths  # as other masks of keys
         key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
         masks.rules += self._window_rules(positions, key_positions)
         masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
@@ -451,7 +462,6 @@ class Attention(SavedNames):
             query=query,
             key=key,
             value=value,
-            mask=None if chunk_size else masks.combined(),
             masks=masks,
             chunk_size=chunk_size,
             seed=self._dropout_layer.seed_generator.next() if drops else None,
@@ -485,7 +495,7 @@ class Attention(SavedNames):
         """Adds the losses of the head regularizer and of the activity regularizer."""
         if any(self._regularizes(state.cache, part) for part in ("weights", "outputs", "values")):
             weights = self._weights_by_head(weights)
-            self.add_loss(head_loss(self.head_regularizer, weights, heads, entry["value"], state.masks.combined()))
+            self.add_loss(head_loss(self.head_regularizer, weights, heads, entry["value"], state.mask))
         if self._activity_regularizer is not None:
             self._regularize_activities(given, state, output)
 
@@ -574,21 +584,33 @@ class Attention(SavedNames):
 
         Plain dot-product attention is one fused operation if nothing reads the weights.
         """
-        # It does not pay off for the few queries of a decoding step, nor on heads side by side, as `kernels` make them.
-        wanted = (
-            state.cache is None
-            and not state.kernels
-            and not state.needs_weights
-            and not (self.dropout and state.training)
-        )
-        if self._is_fused and wanted:
-            bias = self.score_bias(query, state)
-            heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)
-            return heads, None, state.previous_scores, state.cache
+        if self.fuses(state):
+            return self.attend_at_once(query, entry, state), None, state.previous_scores, state.cache
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
         weights = self.weigh(logits, entry, state)
         record(self, queries=query, logits=logits, weights=weights)
         return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
+
+    def fuses(self, state: State) -> bool:
+        """Returns True if a call is one operation: nothing reads its weights, and many queries make it pay off."""
+        is_decoding = state.cache is not None or bool(state.kernels)
+        drops = bool(self.dropout and state.training)
+        has_sinks = self.use_sinks and (self.sliding_window is not None or keras.backend.backend() == "tensorflow")
+        return self.is_fused and not (is_decoding or drops or state.needs_weights or has_sinks)
+
+    def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        """Runs the stages from `score` to `mix` as one operation."""
+        # (B, h, n, key_dim), entry -> (B, h, n, value_dim)
+        return attend(
+            query,
+            entry["key"],
+            entry["value"],
+            scale=self.scale,
+            flash_attention=self.flash_attention,
+            bias=self.score_bias(query, state),
+            sinks=self.sinks if self.use_sinks else None,
+            **(state.masks or CallMask()).for_kernels(),
+        )
 
     def biased_score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Computes logits with the soft cap, and adds the biases of positions and of the call."""
@@ -686,11 +708,11 @@ class Attention(SavedNames):
         return ops.reshape(y, (batch, length, *y.shape[1:]))
 
     @property
-    def _is_fused(self):
-        """Returns True if `score` to `mix` are plain dot-product attention."""
+    def is_fused(self) -> bool:
+        """True if `score` to `mix` are plain dot-product attention, or `attend_at_once` replaces them."""
         stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
         plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
-        return plain and self.attn_logits_soft_cap is None and not self.use_sinks
+        return plain and self.attn_logits_soft_cap is None
 
     def _queries(self, state):
         """Returns the queries of each head, normalised and rotated: `(B, h, n, key_dim)`."""
@@ -951,7 +973,7 @@ class Attention(SavedNames):
             mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, :, None]  # (B, h, 1, m)
         state = State(
             query=query[:, None],
-            mask=CallMask([mask], self._window_rules(positions, key_positions)).combined(),
+            masks=CallMask([] if mask is None else [mask], self._window_rules(positions, key_positions)),
             query_positions=positions,
             key_positions=key_positions,
             cache=cache,

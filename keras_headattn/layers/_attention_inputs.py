@@ -1,14 +1,16 @@
 """Checks of the call arguments of attention, and all masks as one."""
 
 import dataclasses
+import functools
+from typing import Any
 
 import numpy as np
 from keras import backend, ops
 
 from keras_headattn._validation import differ
-from keras_headattn.ops import combine_masks
+from keras_headattn.ops import combine_masks, sliding_window_mask
 from keras_headattn.ops._dense import is_one
-from keras_headattn.ops._masks import check_dense
+from keras_headattn.ops._masks import attending_queries, check_dense, length_mask
 
 
 def as_floats(dtype, *tensors):
@@ -99,6 +101,19 @@ def check_segments(layer, segment_ids, query, cache):
         )
 
 
+def check_lengths(layer, key_lengths, query):
+    """Checks the argument `key_lengths` of a call of `layer`."""
+    if key_lengths is None:
+        return
+    _check_integers("key_lengths", key_lengths)
+    shape = tuple(np.shape(key_lengths))
+    if len(shape) != 1 or differ(shape[0], query.shape[0]) or not layer.axes.trivial:
+        raise ValueError(
+            f"`key_lengths` must be one integer for each of the {query.shape[0]} sequences, for inputs of 3 axes. "
+            f"Received: key_lengths of shape {shape} for a query of shape {tuple(query.shape)}"
+        )
+
+
 def check_bias(bias):
     """Raises a ValueError if `bias` is an additive mask and its values are known."""
     if bias is None or 0 in np.shape(bias):
@@ -145,7 +160,7 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
         rules.append((_not_later, ops.arange(sizes[1], dtype="int32") + offset, columns))
     elif first_row is not None and masks["attention_mask"] is None:
         found.append(ops.less(columns, offset + sizes[1])[None, None, None])
-    return CallMask(found, rules, use_causal_mask and first_row is None)
+    return CallMask(found, rules, use_causal_mask and first_row is None, sizes=sizes)
 
 
 @dataclasses.dataclass
@@ -156,27 +171,59 @@ class CallMask:
     queries, `(n,)` or `(B, n)`, and of the keys, `(m,)` or `(B, m)`.
     """
 
-    tensors: list
-    rules: list
+    tensors: list = dataclasses.field(default_factory=list)
+    rules: list = dataclasses.field(default_factory=list)
     is_causal: bool = False  # the first query reads the first key alone
     window: int | None = None  # of queries and keys at positions 0, 1, ...
+    key_lengths: Any = None  # integers (B,)
+    sizes: tuple = ()  # B, n, m
 
     @property
     def segment_ids(self):
         """`(B, n)` of packed sequences, or `None`."""
         return next((ids for rule, ids, _ in self.rules if rule is _same_segment), None)
 
+    @functools.cached_property
     def combined(self):
-        """Returns one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
-        return combine_masks(*self.tensors, *(rule(queries, keys)[:, None] for rule, queries, keys in self.rules))
+        """One boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
+        return combine_masks(*self.parts())
+
+    def parts(self):
+        """Returns all masks, which broadcast to `(B, h, n, m)`."""
+        return [*self.all_tensors(), *(_made(rule) for rule in self.rules)]
+
+    def all_tensors(self):
+        """Returns all masks but those of rules."""
+        if self.key_lengths is None:
+            return self.tensors
+        return [*self.tensors, length_mask(self.key_lengths, self.sizes[2])]
+
+    def for_kernels(self):
+        """Returns the arguments of `ops.attend` that say the same."""
+        return {
+            "mask": [*self.tensors, *self._rest()],
+            "is_causal": self.is_causal,
+            "sliding_window": self.window,
+            "key_lengths": self.key_lengths,
+        }
+
+    def real_queries(self):
+        """Returns a boolean `(B, n)`: True = a query that may attend to something."""
+        batch, n, m = self.sizes
+        rows = attending_queries(n, m, [*self.all_tensors(), *self._rest()], self.is_causal, self.window)
+        if rows is None:
+            return ops.ones((batch, n), "bool")
+        return ops.broadcast_to(ops.any(rows, axis=(1, 3)), (batch, n))
+
+    def _rest(self):
+        """Makes the masks of rules that `is_causal` and `window` do not stand for."""
+        known = [_not_later] * self.is_causal + [sliding_window_mask] * (self.window is not None)
+        return [_made(rule) for rule in self.rules if getattr(rule[0], "func", rule[0]) not in known]
 
 
-def real_queries(mask, query):
-    """Returns a boolean `(B, n)`: True = a query `(B, h, n, d)` that may attend to something."""
-    batch, _, length, _ = ops.shape(query)
-    if mask is None:
-        return ops.ones((batch, length), "bool")
-    return ops.broadcast_to(ops.any(mask, axis=(1, 3)), (batch, length))
+def _made(rule):
+    function, queries, keys = rule
+    return function(queries, keys)[:, None]
 
 
 def tiled(x, axis, length, times):

@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 from keras import initializers, ops
@@ -91,6 +92,17 @@ class CollaborativeAttention(Attention):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         mixing = ops.cast(self.mixing_kernel, query.dtype)[:, None]
         return super().attend(query * mixing, entry, state)  # (B, h, n, R)
+
+    @property
+    def is_fused(self) -> bool:
+        return self.attn_logits_soft_cap is None
+
+    def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        if self.use_bias:
+            content = self.scale * ops.swapaxes(entry["content"], 2, 3)
+            bias = content if state.bias is None else content + ops.cast(state.bias, content.dtype)
+            state = dataclasses.replace(state, bias=bias)
+        return super().attend_at_once(query, entry, state)
 
     def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         logits = super().score(query, entry, state)

@@ -83,15 +83,29 @@ class DifferentialAttention(Attention):
         pairs = ops.reshape(pairs, (batch, self.num_heads, n, 2, self.key_dim))
         return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))
 
+    @property
+    def is_fused(self) -> bool:
+        return self.attn_logits_soft_cap is None and backend.backend() != "tensorflow"
+
+    def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        entry = entry | {"value": ops.repeat(entry["value"], 2, axis=1)}
+        return self._normalized(self._difference(super().attend_at_once(query, entry, state)))
+
     def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        weights = super().weigh(logits, entry, state)
-        vectors = ops.cast(self.lambda_vectors, backend.result_type(weights.dtype, "float32"))
+        return self._difference(super().weigh(logits, entry, state))
+
+    def _difference(self, x):
+        """Subtracts lambda times the second of each two heads from the first."""
+        vectors = ops.cast(self.lambda_vectors, backend.result_type(x.dtype, "float32"))
         q1, k1, q2, k2 = ops.unstack(vectors, 4)
         share = ops.exp(ops.sum(q1 * k1)) - ops.exp(ops.sum(q2 * k2)) + self.least_lambda
-        return weights[:, ::2] - ops.cast(share, weights.dtype) * weights[:, 1::2]
+        return x[:, ::2] - ops.cast(share, x.dtype) * x[:, 1::2]
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        return normalize_heads(super().mix(weights, entry, state), self.norm_scale, self.depth or 0)
+        return self._normalized(super().mix(weights, entry, state))
+
+    def _normalized(self, heads):
+        return normalize_heads(heads, self.norm_scale, self.depth or 0)
 
 
 def normalize_heads(heads, scale, depth=None):

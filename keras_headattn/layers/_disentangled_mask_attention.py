@@ -7,7 +7,6 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.layers._attention_inputs import real_queries
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
@@ -189,7 +188,7 @@ class DisentangledMaskAttention(Attention):
         record(self, posteriors=posteriors, key_posteriors=keys)
         gamma = ops.broadcast_to(self.gamma(), (1, 1, ops.shape(query)[2], 1))
         if trains:
-            self._add_losses(inputs, densities, posteriors, query, real_queries(state.masks.combined(), query))
+            self._add_losses(inputs, densities, posteriors, query, state.masks.real_queries())
             self.steps.assign_add(1)
         rows = {"posteriors": posteriors, "gamma": gamma}
         return entry | {"posteriors": keys}, dataclasses.replace(state, rows=rows)

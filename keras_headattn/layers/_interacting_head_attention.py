@@ -6,7 +6,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Tensor
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.layers._attention_inputs import tiled
+from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
 
 
@@ -74,13 +74,14 @@ class InteractingHeadAttention(Attention):
     def attend(
         self, query: Tensor, entry: dict[str, Tensor], state: State
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
-        if self.interaction == "sum":
+        if self.interaction == "sum" or self.fuses(state):
             return super().attend(query, entry, state)
         # Each key head meets the queries of all heads, stacked along the length axis.
         batch, h, n, width = ops.shape(query)
         mask, bias = (tiled(x, -2, n, h) for x in (state.mask, state.bias))
         positions = ops.tile(state.query_positions, (h,))
-        state = dataclasses.replace(state, mask=mask, bias=bias, query_positions=positions)
+        masks = CallMask([] if mask is None else [mask])
+        state = dataclasses.replace(state, masks=masks, bias=bias, query_positions=positions)
         stacked = ops.reshape(query, (batch, 1, h * n, width))
         heads, weights, *carried = super().attend(stacked, entry, state)
         heads = ops.reshape(_by_query_head(heads), (batch, h * h, n, self.value_dim))
@@ -89,6 +90,19 @@ class InteractingHeadAttention(Attention):
         weights = _by_query_head(weights)
         record(self, queries=query, logits=_by_query_head, weights=weights)
         return heads, weights, *carried
+
+    def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        if self.interaction == "sum":
+            return super().attend_at_once(query, entry, state)
+        # Each key head has a group of queries, those of all heads.
+        batch, h, n, _ = ops.shape(query)
+        heads = super().attend_at_once(ops.tile(query, (1, h, 1, 1)), entry, state)
+        heads = ops.swapaxes(ops.reshape(heads, (batch, h, h, n, self.value_dim)), 1, 2)
+        return ops.reshape(heads, (batch, h * h, n, self.value_dim))
+
+    def fuses(self, state: State) -> bool:
+        has_bias = state.bias is not None or self.relative_positions is not None and self.relative_positions.has_bias
+        return super().fuses(state) and not (self.interaction == "pairwise" and has_bias)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "interaction": self.interaction}

@@ -9,7 +9,7 @@ from keras_headattn._heads import mark_heads
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.layers._attention_inputs import tiled
+from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import exchange_heads
 
@@ -88,9 +88,9 @@ class InterleavedHeadAttention(Attention):
         # A head's pseudo-tokens are stacked along the length axis: first all of p = 0, then all of p = 1, ...
         p, h, m = self.num_pseudo_tokens, self.num_heads, ops.shape(entry["key"])[2]
         batch, _, n, _ = ops.shape(query)
-        mask, kept = (tiled(tiled(x, -2, n, p), -1, m, p) for x in (state.mask, state.kept))
+        *masks, kept = (tiled(tiled(x, -2, n, p), -1, m, p) for x in (*state.masks.parts(), state.kept))
         bias, places = tiled(state.bias, -2, n, p), ops.tile(state.query_positions, (p,))
-        inside = dataclasses.replace(state, mask=mask, bias=bias, kept=kept, query_positions=places)
+        inside = dataclasses.replace(state, masks=CallMask(masks), bias=bias, kept=kept, query_positions=places)
         stacked = {
             name: ops.reshape(x, (ops.shape(x)[0], h, p * length, x.shape[3]))
             for name, x, length in (("query", query, n), ("key", entry["key"], m), ("value", entry["value"], m))

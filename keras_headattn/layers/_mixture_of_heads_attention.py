@@ -7,7 +7,6 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.layers._attention_inputs import real_queries
 from keras_headattn.layers._intermediates import record
 
 
@@ -90,7 +89,7 @@ class MixtureOfHeadsAttention(Attention):
             kept = _largest(expected, self.active_heads)
             gates.append(self.active_heads * _shares(expected * kept, axis=-1))
             if state.training and state.cache is None:
-                tokens = _shares(ops.cast(real_queries(state.masks.combined(), heads), x.dtype))[..., None]
+                tokens = _shares(ops.cast(state.masks.real_queries(), x.dtype))[..., None]
                 load = ops.sum(kept * tokens, axis=(0, 1))
                 self.add_loss(self.balance * self.routed_heads * ops.sum(expected * tokens * load))
                 self.head_load.assign(0.99 * self.head_load + 0.01 * ops.cast(load, "float32"))

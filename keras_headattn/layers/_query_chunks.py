@@ -104,7 +104,7 @@ def _parts(query, entry, state):
     }
     if state.bias is not None:
         parts["bias"] = _of_map(state.bias)
-    parts |= {f"mask/{i}": _of_map(x) for i, x in enumerate(state.masks.tensors)}
+    parts |= {f"mask/{i}": _of_map(x) for i, x in enumerate(state.masks.all_tensors())}
     for i, (_, of_queries, of_keys) in enumerate(state.masks.rules):
         parts |= {
             f"queries/{i}": _Part(of_queries, len(of_queries.shape) - 1),
@@ -133,7 +133,7 @@ def _chunk_state(state, named):
         query=named["query"],
         key=None,
         value=None,
-        mask=CallMask(list(_of(named, "mask").values()), rules).combined(),
+        masks=CallMask(list(_of(named, "mask").values()), rules),
         bias=named.get("bias"),
         query_positions=named["query_positions"],
         key_positions=named["key_positions"],

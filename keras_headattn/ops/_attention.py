@@ -1,11 +1,15 @@
 """Softmax under a mask, and dot-product attention."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_headattn._types import Tensor
 from keras_headattn.ops._dense import is_one
+from keras_headattn.ops._fused_attention import fused_attention, has_kernel
+from keras_headattn.ops._masks import as_list, combine_masks, length_mask, plain_masks
 
 
 def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None) -> Tensor:
@@ -80,32 +84,51 @@ def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None = None,
+    mask: Tensor | Sequence[Tensor] | None = None,
     scale: float = 1.0,
     flash_attention: bool | None = None,
     bias: Tensor | None = None,
+    is_causal: bool = False,
+    sliding_window: int | None = None,
+    key_lengths: Tensor | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Computes scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the weights.
 
-    Uses the fused kernels of `keras.ops.dot_product_attention` on JAX and PyTorch if `d_k = d_v`, and two products
-    otherwise.
+    On JAX and PyTorch it is a call of the backend's fused kernel, which gets no mask `(n, m)` unless `mask` or `bias`
+    is one. Elsewhere, and where the widths of keys and values differ by more than a factor of 2, it is two products.
 
     Args:
         query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.
         key: `(B, g, m, d_k)`. `g` divides `h`: consecutive heads share a key and a value.
         value: `(B, g, m, d_v)`.
-        mask: boolean, broadcasts to `(B, h, n, m)`.
+        mask: boolean, broadcasts to `(B, h, n, m)`; or several of which a key must satisfy all. Masks of keys alone,
+            such as `(B, 1, 1, m)`, cost little.
         scale: factor of the logits.
-        flash_attention: as in `keras.ops.dot_product_attention`; ignored on TensorFlow.
+        flash_attention: True for an error where the flash kernel does not run, False to do without it on JAX. Default
+            `None`: where it runs. Ignored on TensorFlow.
         bias: added to the logits, broadcasts to `(B, h, n, m)`.
+        is_causal: True if query i may attend only to keys 0 to i.
+        sliding_window: query i attends only to keys less than this many positions away. Default `None`: to all.
+        key_lengths: integers `(B,)`: only so many keys of an item are real, its first ones. Default `None`: all.
+        sinks: logits `(h,)` of a further position for each head, which has the value 0. Default `None`: no such
+            position.
 
     Returns:
         `(B, h, n, d_v)`; zeros for a query that may attend to nothing.
     """
+    masks = as_list(mask)
     if query.shape[1] < key.shape[1]:  # TensorFlow is slow at broadcast products
         query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
-    if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
-        return _fused(query, key, value, mask, scale, flash_attention, bias)
+    if has_kernel(query.shape[-1], value.shape[-1], sliding_window, sinks is not None):
+        plain = dict(is_causal=is_causal, sliding_window=sliding_window, key_lengths=key_lengths)
+        return fused_attention(query, key, value, masks, bias, scale, flash_attention, sinks, **plain)
+    n, m = ops.shape(query)[2], ops.shape(key)[2]
+    lengths = None if key_lengths is None else length_mask(key_lengths, m)
+    mask = combine_masks(*masks, lengths, *plain_masks(n, m, is_causal, sliding_window))
+    if sinks is not None:
+        logits = _biased(key_product(query * scale, key), bias)
+        return head_product(masked_softmax(logits, mask, sinks[:, None, None]), value)
     if query.shape[-1] > NARROW or query.shape[1] != key.shape[1]:
         weights, total = _unscaled_softmax(_biased(key_product(query * scale, key), bias), mask)
         return _divide(head_product(weights, value), total)
@@ -138,34 +161,3 @@ def _unscaled_softmax(logits, mask):
 
 def _divide(x, total):
     return x if total is None else ops.divide_no_nan(x, total)
-
-
-def _fused(query, key, value, mask, scale, flash_attention, bias):
-    heads, groups = query.shape[1], key.shape[1]
-    if groups < heads and keras.backend.backend() != "jax":  # JAX's kernels group heads
-        key, value = ops.repeat(key, heads // groups, axis=1), ops.repeat(value, heads // groups, axis=1)
-    shape = (*ops.shape(query)[:3], ops.shape(key)[2])
-    if mask is not None:
-        mask = ops.broadcast_to(mask, shape)
-    if bias is not None:
-        bias = ops.broadcast_to(ops.cast(bias, query.dtype), shape)
-    allowed = mask
-    if bias is not None and mask is not None and keras.backend.backend() == "torch":  # which takes only one
-        bias, mask = ops.where(mask, bias, ops.cast(_least(bias), bias.dtype)), None
-    output = ops.dot_product_attention(
-        *(ops.swapaxes(x, 1, 2) for x in (query, key, value)),
-        bias=bias,
-        mask=mask,
-        scale=scale,
-        flash_attention=flash_attention,
-    )
-    output = ops.swapaxes(output, 1, 2)
-    if allowed is None:
-        return output
-    return ops.where(ops.any(allowed, axis=-1, keepdims=True), output, ops.zeros((), output.dtype))
-
-
-def _least(logits):
-    """Returns what forbids attention as a bias: half the least number, as logits are added to it."""
-    narrow = keras.backend.standardize_dtype(logits.dtype) == "float16"
-    return float(np.finfo("float16" if narrow else "float32").min) / 2

@@ -1,9 +1,12 @@
 """Boolean masks, True = may attend; they are combined only here."""
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 
 from keras_headattn._types import Shape, Tensor
+from keras_headattn.ops._dense import is_one, take
 
 
 def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: int | Tensor = 0) -> Tensor:
@@ -74,6 +77,64 @@ def _check_zeros_and_ones(name, mask):
             f"`{name}` must be boolean or hold only 0 and 1 (1 = may attend): it is not added to "
             f"the logits. Received: dtype {mask.dtype} with values such as {wrong.ravel()[:3].tolist()}"
         )
+
+
+def as_list(mask: Any) -> list[Tensor]:
+    """Returns a mask, several, or `None` as a list of masks with four axes."""
+    masks = mask if isinstance(mask, (list, tuple)) else [mask]
+    masks = [ops.convert_to_tensor(x) for x in masks if x is not None]
+    return [ops.reshape(x, (*[1] * (4 - len(x.shape)), *ops.shape(x))) if len(x.shape) < 4 else x for x in masks]
+
+
+def split_masks(masks):
+    """Splits masks of four axes into those of queries alone, those of keys alone, and the rest."""
+    kinds = [], [], []
+    for mask in masks:
+        kinds[0 if is_one(mask.shape[3]) else 1 if is_one(mask.shape[2]) else 2].append(mask)
+    return kinds
+
+
+def length_mask(lengths: Tensor, size: int | Tensor) -> Tensor:
+    """Returns a boolean mask `(B, 1, 1, m)` of the first `lengths` `(B,)` of m = `size` keys."""
+    lengths = ops.cast(ops.convert_to_tensor(lengths), "int32")
+    return ops.less(ops.reshape(_arange(size), (1, 1, 1, -1)), ops.reshape(lengths, (-1, 1, 1, 1)))
+
+
+def plain_masks(n, m, is_causal, sliding_window):
+    """Returns the causal mask and that of the sliding window, of queries and keys at positions 0, 1, ..."""
+    masks = [causal_mask(n, m)[None]] if is_causal else []
+    if sliding_window is not None:
+        masks.append(sliding_window_mask(_arange(n), _arange(m), sliding_window)[None])
+    return masks
+
+
+def attending_queries(n, m, masks, is_causal=False, sliding_window=None):
+    """Returns a boolean that broadcasts to `(B, h, n, 1)`, True = may attend to something; `None` if all may.
+
+    It makes no map `(n, m)` unless `masks`, a list with four axes, has one.
+    """
+    of_queries, of_keys, of_both = split_masks(masks)
+    keys, rows = combine_masks(*of_keys), None
+    if of_both:
+        rows = combine_masks(*of_both, keys, *plain_masks(n, m, is_causal, sliding_window))
+        rows = ops.any(rows, axis=-1, keepdims=True)
+    elif sliding_window is None and not is_causal:
+        rows = None if keys is None else ops.any(keys, axis=-1, keepdims=True)
+    elif keys is not None or sliding_window is not None:
+        rows = _keys_in_reach(n, m, keys, is_causal, sliding_window)
+    return combine_masks(rows, *of_queries)
+
+
+def _keys_in_reach(n, m, keys, is_causal, sliding_window):
+    """Returns `attending_queries` of a mask of keys `(B, h, 1, m)`, from running counts."""
+    keys = ops.ones((1, 1, 1, m), "int32") if keys is None else ops.cast(keys, "int32")
+    counts = ops.pad(ops.cumsum(keys, axis=-1), [(0, 0), (0, 0), (0, 0), (1, 0)])  # of the keys before each position
+    queries = ops.arange(n, dtype="int32")
+    end = ops.minimum(queries + (1 if is_causal else sliding_window), m)
+    found = take(counts, end, axis=3)
+    if sliding_window is not None:
+        found = found - take(counts, ops.clip(queries - sliding_window + 1, 0, m), axis=3)
+    return ops.swapaxes(ops.greater(found, 0), 2, 3)
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
