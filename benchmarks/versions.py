@@ -1,11 +1,12 @@
 """This checkout compared with another one: layers, training steps, searches and single calls.
 
-    python -m benchmarks.versions FOLDER [--quick]
+    python -m benchmarks.versions FOLDER [--layers] [--quick]
 
 Each version runs in its own process with its own benchmarks; they take turns. FOLDER is a checkout of the other
 version, for example by `git worktree add FOLDER COMMIT`. Layers are those of `head_cost`, forward and backward,
 compiled by XLA; steps those of `training`, `evolving` and `disentangled`; searches those of `decoding`. A single call
-is one of a layer in eager mode on 2 x 8 tokens: little but Python.
+is one of a layer in eager mode on 2 x 8 tokens: little but Python. `--layers` compares all layers that both versions
+have, and nothing else.
 """
 
 import argparse
@@ -16,12 +17,12 @@ import sys
 from benchmarks import timing
 
 LAYERS = ("MultiHead", "Interacting", "TalkingHeads", "Interacting, pairwise")
-HEADS, SEQUENCE = 8, 128
+HEADS, MANY_HEADS, SEQUENCE = 8, 64, 128
 SEARCHES = ("greedy, B = 1", "beam 4, B = 8")
 CALLS = 200
 
 
-def cases(checkout):
+def cases(checkout, only_layers):
     """Returns functions by name, all of the checkout's modules."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("benchmarks", "keras_headattn")]:
         del sys.modules[name]
@@ -30,6 +31,13 @@ def cases(checkout):
     from benchmarks import decoding, disentangled, evolving, head_cost, training
 
     assert pathlib.Path(keras_headattn.__file__).is_relative_to(checkout)
+    if only_layers:
+        return {
+            f"{variant}, {heads} heads": head_cost.forward_and_backward(head_cost.layer(variant, heads), SEQUENCE)
+            for variant in head_cost.VARIANTS
+            for heads in (HEADS, MANY_HEADS)
+            if head_cost.map_bytes(variant, heads, SEQUENCE) < head_cost.MAX_BYTES / 4
+        }
     made = {}
     for variant in LAYERS:
         layer = head_cost.layer(variant, HEADS)
@@ -62,6 +70,7 @@ def calls(layer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="checkout of the other version")
+    parser.add_argument("--layers", action="store_true", help="all layers, and nothing else")
     parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
     arguments = parser.parse_args()
     other = arguments.folder.resolve()
@@ -75,17 +84,17 @@ def main():
     with contextlib.ExitStack() as stack:
         workers = {
             name: stack.enter_context(
-                timing.Worker("benchmarks.versions:cases", str(folder), threads=timing.cores())
+                timing.Worker("benchmarks.versions:cases", str(folder), arguments.layers, threads=timing.cores())
             ).cases
             for name, folder in (("this", here), ("other", other))
         }
-        for case in workers["this"]:
+        for case in filter(workers["other"].get, workers["this"]):
             rounds = timing.run_rounds({name: made[case] for name, made in workers.items()}, "other", **limits)
             ratio, spread = rounds.ratio("this", "other")
             rows.append([case, f"{rounds.median('other') * 1000:,.0f}", f"{ratio:.2f} ± {spread:.0%}"])
             print(" | ".join(rows[-1]), flush=True)
     timing.report(
-        None if arguments.quick else "versions",
+        None if arguments.quick else "versions_layers" if arguments.layers else "versions",
         "# This version against another",
         f"Time of this version as a multiple of the other's; below 1 is faster. A single call is the time of {CALLS}.",
         timing.table(["", "other version, ms", "time"], rows),
