@@ -3,6 +3,9 @@
 One process a backend runs all rooms: to start it, and to compile on JAX each operation, takes longer than the tests.
 """
 
+import json
+import math
+
 import numpy as np
 import pytest
 
@@ -18,6 +21,7 @@ from keras_headattn.models import (
 )
 from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
+from tests.layers import fused_worker
 from tests.layers.backend_worker import EVERY, EXPORTED
 from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
 from tests.models import electra, encoders, graphs, onnx_worker
@@ -201,6 +205,146 @@ def test_contract_of_layers(case, theirs):
 def test_onnx_of_any_length(name, other_backend, theirs):
     """Keras traces with lengths of 1, so a branch on a size would become the graph."""
     assert check_exported(f"layers/onnx/{name}", other_backend, theirs) == 2
+
+
+# -------------------------------------------------------------------------------------------- fused attention
+
+each_recorded = each(fused_worker.RECORDED)
+LENGTH, WINDOW = fused_worker.LENGTH, fused_worker.WINDOW
+MASKED = ("shared_mask", "mask_by_item", "segments")  # situations with a mask of queries and keys
+
+
+def kernel_calls(case, theirs, *names):
+    """Returns situation and call, for each call of the kernel in situations with these words in their names."""
+    prefix = f"layers/kernels/calls/{case.name}"
+    check_no_errors(prefix, theirs)
+    results = {
+        name.removeprefix(f"{prefix}/"): json.loads(str(theirs[name])) for name in theirs if prefix + "/" in name
+    }
+    calls = {name: x["calls"] for name, x in results.items() if any(word in name.split("_") for word in names)}
+    if "sinks" in case.name:  # two products in a window
+        calls = {name: x for name, x in calls.items() if "window" not in name}
+    assert calls and all(calls.values()), f"no kernel: {calls}"
+    return [(name, call) for name, found in calls.items() for call in found]
+
+
+def maps_of(case, theirs):
+    prefix = f"layers/kernels/calls/{case.name}/"
+    return {name.removeprefix(prefix): json.loads(str(x))["maps"] for name, x in theirs.items() if prefix in name}
+
+
+def needs_map(case, name, backend):
+    """True for calls whose kernel needs a mask of queries and keys."""
+    of_pseudo_tokens = case.name == "interleaved" and ("causal" in name or "window" in name)
+    of_window = "window" in name and (backend == "torch" or "sinks" in case.name)
+    return name in MASKED or of_pseudo_tokens or of_window
+
+
+@each_recorded
+def test_no_map_beside_the_kernel(case, other_backend, theirs):
+    """Neither as an operand nor on the way to it; masks that need one are not repeated for each head."""
+    check_no_errors(f"layers/kernels/calls/{case.name}", theirs)
+    for name, maps in maps_of(case, theirs).items():
+        if not needs_map(case, name, other_backend):
+            assert not maps, name
+        elif "sinks" not in case.name:
+            pairs = 4 if case.name == "interleaved" else 1
+            assert max(map(math.prod, maps), default=0) <= 2 * pairs * LENGTH**2, name
+
+
+@each_recorded
+def test_causal_calls(case, other_backend, theirs):
+    """Also with padding, and in 16 bits."""
+    for name, call in kernel_calls(case, theirs, "causal"):
+        if not needs_map(case, name, other_backend):
+            assert call["is_causal"] and call["mask"] is None and call["bias"] is None, name
+
+
+@each_recorded
+def test_windows(case, other_backend, theirs):
+    if "sinks" in case.name or case.name == "interleaved":
+        pytest.skip("no window of the kernel's own")
+    for name, call in kernel_calls(case, theirs, "window"):
+        if other_backend == "jax":
+            assert call["window"] == [WINDOW - 1, 0 if "causal" in name else WINDOW - 1], name
+            assert call["is_causal"] == ("causal" in name) and call["mask"] is None, name
+        else:
+            assert call["mask"] in (None, [1, 1, LENGTH, LENGTH]), name
+
+
+@each_recorded
+def test_masks_of_keys_are_features(case, other_backend, theirs):
+    for name, call in kernel_calls(case, theirs, "key", "value", "lengths"):
+        if needs_map(case, name, other_backend):
+            continue
+        operands = [shape for shape in (call["mask"], call["bias"]) if shape]
+        assert all(math.prod(shape[-2:]) < LENGTH**2 for shape in operands), name
+        assert not operands or "mask" not in name, name
+        assert "key_mask" not in name or call["widths"][0] % 8 == 0, name
+        if other_backend == "jax" and "lengths" in name and case.name != "interleaved" and "sinks" not in case.name:
+            assert call["lengths"], name
+
+
+@each_recorded
+def test_operands_of_the_kernel(case, other_backend, theirs):
+    for name, call in kernel_calls(case, theirs, "causal", "plain", "lengths", "query"):
+        assert len({*call["widths"]}) == 1, name
+        assert "query_mask" not in name or call["mask"] is None, name
+    groups = {"grouped_query": 2, "equal_grouped_query": 2, "sinks_grouped": 2, "multi_query": 1, "equal_pairwise": 3}
+    if case.name in groups:
+        for name, call in kernel_calls(case, theirs, "plain", "causal"):
+            if other_backend == "jax" or name.startswith("bfloat16") and call["mask"] is None:
+                assert call["groups"] == groups[case.name] < call["heads"], name
+                assert call.get("enable_gqa", True), name
+
+
+@each([case for case in fused_worker.RECORDED if case.name in fused_worker.PATHS])
+def test_masks_are_not_repeated(case, theirs):
+    for name, call in kernel_calls(case, theirs, "shared", "item", "segments"):
+        assert call["mask"] is None or call["mask"][1] == 1, name
+        assert name != "shared_mask" or call["mask"] is None or call["mask"][0] == 1, name
+
+
+@each(fused_worker.UNFUSED)
+def test_layers_without_a_kernel(case, theirs):
+    check_no_errors(f"layers/kernels/plain_calls/{case.name}", theirs)
+    assert not json.loads(str(theirs[f"layers/kernels/plain_calls/{case.name}/causal"]))["calls"]
+
+
+def test_calls_that_read_weights_have_no_kernel(theirs):
+    check_no_errors("layers/kernels/weights", theirs)
+    counts = {name: theirs[f"layers/kernels/weights/{name}"] for name in ("scores", "training", "inference")}
+    assert counts == {"scores": 0, "training": 0, "inference": 1}
+
+
+@each([*fused_worker.FUSED, *fused_worker.UNFUSED])
+def test_distance_from_the_plain_path(case, other_backend, theirs):
+    """Of outputs and gradients in float32."""
+    if other_backend == "jax" and (case in fused_worker.UNFUSED or case.name in fused_worker.SIMILAR):
+        pytest.skip("takes long to compile")
+    for part in ("distances", "eager_distances"):
+        prefix = f"layers/kernels/{part}/{case.name}"
+        check_no_errors(prefix, theirs)
+        found = {name: x for name, x in theirs.items() if name.startswith(f"{prefix}/")}
+        assert found or part == "eager_distances"
+        wrong = {name.removeprefix(f"{prefix}/"): x for name, x in found.items() if not (x < (1e-6, 5e-6)).all()}
+        assert not wrong
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", fused_worker.HALF)
+def test_fused_in_half_precision(name, dtype, theirs):
+    prefix = f"layers/kernels/half/{name}/{dtype}"
+    check_no_errors(prefix, theirs)
+    assert theirs[f"{prefix}/distance"] < 2e-2
+    assert theirs[f"{prefix}/zeros"]
+
+
+def test_attend(other_backend, theirs):
+    """`ops.attend` with random arguments."""
+    for way in ("eager", "jit") if other_backend == "jax" else ("eager",):
+        check_no_errors(f"layers/kernels/attend/{way}", theirs)
+        assert theirs[f"layers/kernels/attend/{way}/distances"].max() < 2e-6
 
 
 # ---------------------------------------------------------------------------- positions, losses, optimizers

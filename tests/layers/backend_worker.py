@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_headattn import layers, positions
 from keras_headattn.ops._cache import row_indices, write_rows
+from tests.layers import fused_worker
 from tests.layers.harness import (
     BATCH,
     CASES,
@@ -216,4 +217,6 @@ def everything(folder):
         for function, kind in ((results, "cross"), *([(decoded, "self")] if case.causal else []), (half, "cross")):
             name, weights = f"{case.name}/{function.__name__}", of_case(given, case, kind)
             out |= arrays(name, function, case, weights, prefix=f"{case.name}/")
+    if keras.backend.backend() != "tensorflow":  # which has no fused kernel
+        out |= {f"kernels/{name}": result for name, result in fused_worker.everything().items()}
     return out
