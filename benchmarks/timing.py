@@ -10,6 +10,7 @@ import math
 import multiprocessing
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,18 +177,25 @@ def cores():
     return len(os.sched_getaffinity(0))
 
 
-def machine(*packages):
-    """Describes processor, cores, package versions and commit as lines of Markdown."""
+def machine(*packages, commit=None):
+    """Describes processor, cores, package versions and commit as lines of Markdown.
+
+    Args:
+        *packages: names of installed packages.
+        commit: to name in place of the checkout's.
+    """
     versions = [f"{package} {importlib.metadata.version(package)}" for package in packages]
     return [
         f"- Processor: {_processor()}, {cores()} cores, {_memory_gb():.0f} GB memory",
         f"- {platform.system()}, Python {platform.python_version()}, {', '.join(versions)}",
         f"- Load of the machine before the start: {LOAD_BEFORE:.1f} processes",
-        f"- {datetime.date.today().isoformat()}, {_commit()}, `{_command()}`",
+        f"- {datetime.date.today().isoformat()}, {f'commit {commit}' if commit else _commit()}, `{_command()}`",
     ]
 
 
 def _commit():
+    if shutil.which("git") is None:
+        return "of no commit"
     git = ["git", "-C", str(RESULTS.parents[1])]
     commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     if commit.returncode:
