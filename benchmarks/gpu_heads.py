@@ -58,7 +58,8 @@ OTHERS = ("re_attention", "evolving", "real_former", "synthesizer", "disentangle
 CASES = {  # goals: times relative to references. Heads with a goal to cuDNN should fuse.
     **dict.fromkeys((*FUSED, "interacting", "collaborative"), FAST),
     **{"sinks": FAST | {"cudnn": 1.15}, "differential": {"cudnn": 1.3}, "interleaved": {"cudnn": 1.1}},
-    **dict.fromkeys(("talking_heads", "dynamically_composable", "interacting, pairwise", "multi_token"), MIXES),
+    **{"interacting, pairwise": {"cudnn": 1.1}},
+    **dict.fromkeys(("talking_heads", "dynamically_composable", "multi_token"), MIXES),
     **dict.fromkeys(OTHERS, {}),
 }
 ATTENTION_OF = {"sinks": "multi_head", "gate": "multi_head", "qk_norm": "multi_head"}  # others: as named

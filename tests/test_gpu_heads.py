@@ -9,7 +9,7 @@ import pytest
 from benchmarks import gpu_heads, timing
 
 # Parts with cells that may fail on CPUs, and the reason.
-EXPECTED = {5: "key_lengths", 6: "NotImplementedError"}
+EXPECTED = {6: "NotImplementedError"}
 
 
 @pytest.fixture(scope="module")

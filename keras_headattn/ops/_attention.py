@@ -117,7 +117,7 @@ def attend(
     Returns:
         `(B, h, n, d_v)`; zeros for a query that may attend to nothing.
     """
-    masks = as_list(mask)
+    masks, (query, key, value) = as_list(mask), map(ops.convert_to_tensor, (query, key, value))
     if query.shape[1] < key.shape[1]:  # TensorFlow is slow at broadcast products
         query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
     if has_kernel(query.shape[-1], value.shape[-1], sliding_window, sinks is not None):
