@@ -8,6 +8,7 @@ from keras_headattn._types import Tensor
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
+from keras_headattn.ops._dense import is_one
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -101,8 +102,10 @@ class InteractingHeadAttention(Attention):
         return ops.reshape(heads, (batch, h * h, n, self.value_dim))
 
     def fuses(self, state: State) -> bool:
-        has_bias = state.bias is not None or self.relative_positions is not None and self.relative_positions.has_bias
-        return super().fuses(state) and not (self.interaction == "pairwise" and has_bias)
+        by_key_head = self.relative_positions is not None and self.relative_positions.has_bias
+        if state.bias is not None and len(state.bias.shape) > 2:
+            by_key_head = by_key_head or not is_one(state.bias.shape[-3])
+        return super().fuses(state) and not (self.interaction == "pairwise" and by_key_head)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "interaction": self.interaction}

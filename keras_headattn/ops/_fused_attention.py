@@ -39,13 +39,13 @@ def fused_attention(
     if bias is not None:
         bias = ops.cast(ops.reshape(bias, (*[1] * (4 - len(bias.shape)), *ops.shape(bias))), query.dtype)
     mask, bias, added = _split(combine_masks(*of_keys), combine_masks(*of_both), bias, key, scale)
-    query, key = _with_features(query, key, added, sinks, scale)
+    key_dim, (query, key) = query.shape[-1], _with_features(query, key, added, sinks, scale)
     if sinks is not None:
         # The first key, of value 0; a causal mask shows it to all queries if these begin one row later, too.
         query, value = (_first_row(x) if wanted else x for x, wanted in ((query, is_causal), (value, True)))
-        mask, bias = (_first_entries(x, is_causal, start) for x, start in ((mask, True), (bias, 0)))
+        mask, bias = (_first_entries(x, m, is_causal, start) for x, start in ((mask, True), (bias, 0)))
         key_lengths = None if key_lengths is None else key_lengths + 1
-    if query.shape[-1] != width:
+    if not query.shape[-1] == key_dim == width:
         widest = -(-max(query.shape[-1], width) // MULTIPLE) * MULTIPLE
         query, key, value = (_widened(x, widest) for x in (query, key, value))
     run = _by_jax if keras.backend.backend() == "jax" else _by_torch
@@ -89,12 +89,14 @@ def _first_row(x):
     return ops.pad(x, [(0, 0), (0, 0), (1, 0), (0, 0)])
 
 
-def _first_entries(x, is_causal, start):
+def _first_entries(x, m, is_causal, start):
     """Adds a column, and a row if the call is causal, to a mask or bias of the kernel."""
     if x is None:
         return None
-    before = [(int(not is_one(x.shape[axis]) and wanted), 0) for axis, wanted in ((2, is_causal), (3, True))]
-    return ops.pad(x, [(0, 0), (0, 0), *before], constant_values=start)
+    if is_one(x.shape[3]):
+        x = ops.broadcast_to(x, (*ops.shape(x)[:3], m))
+    row = int(is_causal and not is_one(x.shape[2]))
+    return ops.pad(x, [(0, 0), (0, 0), (row, 0), (1, 0)], constant_values=start)
 
 
 def _widened(x, width):
