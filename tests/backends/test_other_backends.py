@@ -340,9 +340,19 @@ def test_fused_in_half_precision(name, dtype, theirs):
     assert theirs[f"{prefix}/zeros"]
 
 
+@pytest.mark.parametrize("case", fused_worker.ACCEPTED, ids=lambda case: case.name)
+def test_cudnn_takes_what_it_gets(case, other_backend, theirs):
+    """Forward and backward, with odd lengths too."""
+    if other_backend != "jax":
+        pytest.skip("cuDNN's kernels of JAX")
+    check_no_errors(f"layers/kernels/cudnn/{case.name}", theirs)
+    counts = {name: x.tolist() for name, x in theirs.items() if name.startswith(f"layers/kernels/cudnn/{case.name}/")}
+    assert len(counts) == 7 and set(map(tuple, counts.values())) == {(1, 1)}, counts
+
+
 def test_attend(other_backend, theirs):
     """`ops.attend` with random arguments."""
-    for way in ("eager", "jit") if other_backend == "jax" else ("eager",):
+    for way in ("eager", "jit", "even") if other_backend == "jax" else ("eager",):
         check_no_errors(f"layers/kernels/attend/{way}", theirs)
         assert theirs[f"layers/kernels/attend/{way}/distances"].max() < 2e-6
 

@@ -540,6 +540,74 @@ def distances_of_attend(compute, seeds):
     return {"distances": [difference(x, y) for x, y in zip(outputs, expected, strict=True)]}
 
 
+# ------------------------------------------------------------------------------------- cuDNN, without a GPU, on JAX
+
+WIDE = {"num_heads": 4, "key_dim": 64}  # as cuDNN takes them
+ACCEPTED = [
+    Case("multi_head", layers.MultiHeadAttention, WIDE),
+    Case("grouped_query", layers.GroupedQueryAttention, {**WIDE, "num_key_value_heads": 2}),
+    Case("sinks", layers.MultiHeadAttention, {**WIDE, "use_sinks": True}),
+    Case("knocking_heads", layers.KnockingHeadsAttention, WIDE),
+    Case("multi_head_explicit", layers.MultiHeadExplicitAttention, WIDE),
+    Case("mixture_of_heads", layers.MixtureOfHeadsAttention, WIDE),
+    Case("interacting_sum", layers.InteractingHeadAttention, WIDE),
+    Case("interacting_pairwise", layers.InteractingHeadAttention, {**WIDE, "interaction": "pairwise"}),
+    Case("interleaved", layers.InterleavedHeadAttention, WIDE),
+    Case("collaborative", layers.CollaborativeAttention, {**WIDE, "shared_dim": 64}),
+    Case("differential", layers.DifferentialAttention, WIDE),
+]
+
+
+def kernels_of_cudnn(case):
+    """Returns the numbers of forward and backward kernels in the trace of a training step, by call.
+
+    Tracing runs all of JAX's checks of what cuDNN takes; only running needs a GPU.
+    """
+    import jax
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+    layer = case.make(flash_attention=True, dtype="mixed_bfloat16")
+    out, weights = {}, None
+    calls = {"plain": {}, "causal": {"use_causal_mask": True}, "lengths": {"key_lengths": np.array([3, 5], "int32")}}
+    calls["key_mask"] = {"key_mask": np.arange(8) < np.array([[3], [5]]), "use_causal_mask": True}
+    versions = {"check_cudnn_version": lambda: 91100, "check_compute_capability": lambda _: True}
+    with unittest.mock.patch.multiple(cudnn, **versions):
+        for name, call in calls.items():
+            for length in (8,) if "key_mask" in call else (8, 7):
+                x = jax.ShapeDtypeStruct((BATCH, length, 32), "bfloat16")
+                if weights is None:
+                    layer.build(x.shape, x.shape)
+                    weights = [variable.value for variable in layer.trainable_variables]
+
+                def loss(weights, x, call=call):
+                    scope = keras.StatelessScope([*zip(layer.trainable_variables, weights, strict=True)])
+                    with scope:
+                        return layer(x, x, training=True, **call).astype("float32").sum()
+
+                trace = str(jax.make_jaxpr(jax.grad(loss))(weights, x))
+                out[f"{name}_{length}"] = [
+                    trace.count(f"dot_product_attention_{way}_wrapper[") for way in ("fwd", "bwd")
+                ]
+    return out
+
+
+def distances_of_even_lengths():
+    """Returns the differences of `ops.attend` from the oracle with the lengths that cuDNN gets, by XLA's kernel."""
+    import jax
+
+    kernel = jax.nn.dot_product_attention
+
+    def replaced(*inputs, implementation, **options):
+        assert implementation == "cudnn" and inputs[0].shape[1] % 2 == inputs[1].shape[1] % 2 == 0
+        return kernel(*inputs, **options, implementation="xla")
+
+    def compute(seeds):
+        with unittest.mock.patch.object(jax.nn, "dot_product_attention", replaced):
+            return [ops.attend(**x, **given, flash_attention=True) for given, x in map(arguments_by_seed, seeds)]
+
+    return distances_of_attend(compute, range(EAGER))
+
+
 # -------------------------------------------------------------------------------------------------------- all of it
 
 
@@ -596,6 +664,9 @@ def everything():
                 out |= attempt(f"half/{case.name}/{dtype}", half_precision, case, dtype)
         if on_jax:
             out |= attempt("attend/jit", distances_of_attend, outputs_of_attend_on_jax, range(SEEDS))
+            out |= attempt("attend/even", distances_of_even_lengths)
+            for case in ACCEPTED:
+                out |= attempt(f"cudnn/{case.name}", kernels_of_cudnn, case)
         out |= attempt("attend/eager", distances_of_attend, outputs_of_attend, range(EAGER if on_jax else SEEDS))
     return out
 
