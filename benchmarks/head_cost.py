@@ -3,8 +3,8 @@
     python -m benchmarks.head_cost [--quick]
 
 Self-attention of width 512, 2,048 tokens, key_dim = 512 / heads, float32, compiled by XLA: output, and gradients of all
-weights and the input. The ratio of floating-point operations, counted from the formulas, is the ratio of times if
-matrix products alone took time.
+weights and the input; of RealFormer also its map, and the gradient of the previous one. The ratio of floating-point
+operations, counted from the formulas, is the ratio of times if matrix products alone took time.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from benchmarks import timing
 WIDTH, TOKENS = 512, 2048
 VARIANTS = ("MultiHead", "GroupedQuery", "KnockingHeads", "MultiHeadExplicit", "Differential", "MixtureOfHeads")
 VARIANTS += ("Interacting", "TalkingHeads", "MultiToken", "ReAttention", "Collaborative", "Interleaved")
+VARIANTS += ("RealFormer", "Synthesizer, dense", "Synthesizer, random", "DynamicallyComposable", "Luong")
 VARIANTS += ("Interacting, pairwise",)
 MAX_BYTES = 4e9
 
@@ -43,8 +44,15 @@ def layer(variant, heads):
         "ReAttention": layers.ReAttention,
         "Collaborative": functools.partial(layers.CollaborativeAttention, shared_dim=WIDTH // 2),
         "Interleaved": layers.InterleavedHeadAttention,
+        "RealFormer": layers.RealFormerAttention,
+        "Synthesizer, dense": functools.partial(layers.SynthesizerAttention, mixture="dense"),
+        "Synthesizer, random": functools.partial(layers.SynthesizerAttention, mixture=("random", "dot_product")),
+        "DynamicallyComposable": layers.DynamicallyComposableAttention,
+        "Luong": layers.LuongAttention,
         "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
     }[variant]
+    if variant == "Luong":
+        return make(num_heads=1, key_dim=WIDTH)
     if variant == "Differential":  # two maps a head: as many maps and as wide projections as the others
         return make(num_heads=heads // 2, key_dim=WIDTH // heads)
     return make(num_heads=heads, key_dim=WIDTH // heads)
@@ -55,19 +63,26 @@ def forward_and_backward(layer, length):
     import tensorflow as tf
 
     generator = tf.random.Generator.from_seed(1)
-    x = generator.normal((TOKENS // length, length, WIDTH))
-    output_gradients = generator.normal(x.shape)
-    layer(x, x)
+    shapes = [(TOKENS // length, length, WIDTH)]
+    if getattr(layer, "carries_scores", False):
+        shapes.append((TOKENS // length, layer.num_heads, length, length))
+    inputs, output_gradients = ([generator.normal(shape) for shape in shapes] for _ in range(2))
+
+    def call(x, scores=None):
+        chain = {} if scores is None else {"previous_scores": scores, "return_map": True}
+        return layer(x, x, training=True, **chain)
+
+    call(*inputs)
 
     @tf.function(jit_compile=True, autograph=False)
-    def gradients(x, output_gradients):
-        sources = [x, *(weight.value for weight in layer.trainable_weights)]
+    def gradients(inputs, output_gradients):
+        sources = [*inputs, *(weight.value for weight in layer.trainable_weights)]
         with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = layer(x, x, training=True)
-        return y, tape.gradient(y, sources, output_gradients)
+            tape.watch(inputs)
+            outputs = tf.nest.flatten(call(*inputs))
+        return outputs, tape.gradient(outputs, sources, output_gradients)
 
-    return timing.timed(lambda: gradients(x, output_gradients))
+    return timing.timed(lambda: gradients(inputs, output_gradients))
 
 
 def operations(variant, heads, length):
@@ -95,6 +110,15 @@ def operations(variant, heads, length):
         "Collaborative": products - projection + pairs * WIDTH * (heads - 2) + 2 * TOKENS * WIDTH * heads,
         # Two pseudo-tokens for each token: four times the pairs, and mixtures of heads before and after.
         "Interleaved": products + 3 * 2 * 2 * pairs * WIDTH + 4 * 2 * 2 * TOKENS * WIDTH * heads,
+        "RealFormer": products,
+        # No key projection. A product with learned columns takes the place of that with keys.
+        "Synthesizer, dense": products - projection,
+        "Synthesizer, random": products,
+        # Hidden layers, matrices of rank 2 and gates of queries and of keys; mixtures of logits and of weights.
+        "DynamicallyComposable": products
+        + 2 * 2 * 2 * TOKENS * heads * (5 * WIDTH + 16 * heads)
+        + 2 * 2 * (heads + 8) * heads * pairs,
+        "Luong": products,
         # Every pair of heads has logits and values, and the output projection reads them all.
         "Interacting, pairwise": (3 + heads) * projection + 2 * 2 * heads * pairs * WIDTH,
     }[variant]
@@ -102,12 +126,12 @@ def operations(variant, heads, length):
 
 def map_bytes(variant, heads, length):
     """Returns the memory of the maps: logits, weights and the gradients of both."""
-    maps = {"Interacting, pairwise": heads, "Interleaved": 4}.get(variant, 1) * heads
+    maps = {"Interacting, pairwise": heads * heads, "Interleaved": 4 * heads, "Luong": 1}.get(variant, heads)
     return 4 * 4 * maps * TOKENS * length
 
 
 def measure(length, heads, quick):
-    """Returns a table row: for each variant, ratio of times, spread, and ratio of operations."""
+    """Returns a table column: for each variant, ratio of times, spread, and ratio of operations."""
     stock = forward_and_backward(layer("stock", heads), length)
     cells, seconds = [], None
     for variant in VARIANTS:
@@ -121,9 +145,9 @@ def measure(length, heads, quick):
         ratio, spread = rounds.ratio(variant, "stock")
         flops = operations(variant, heads, length) / operations("stock", heads, length)
         cells.append(f"{ratio:.2f} ± {spread:.0%} ({flops:.2f})")
-    row = [f"{length}", f"{heads}", f"{seconds * 1000:.0f}", *cells]
-    print(" | ".join(row), flush=True)
-    return row
+    column = [f"{length}, {heads}", f"{seconds * 1000:.0f}", *cells]
+    print(" | ".join(column), flush=True)
+    return column
 
 
 def main():
@@ -135,17 +159,20 @@ def main():
 
     tf.get_logger().setLevel("ERROR")  # it warns that one function is compiled for each layer
     lengths, all_heads = ([64], [4, 16]) if quick else ([64, 256], [2, 4, 8, 64])
-    rows = [measure(length, heads, quick) for length in lengths for heads in all_heads]
+    columns = [measure(length, heads, quick) for length in lengths for heads in all_heads]
+    header, *rows = zip(["length, heads", "stock, ms", *VARIANTS], *columns, strict=True)
     timing.report(
         None if quick else "head_cost",
         "# Cost of the heads' interaction",
         "Forward and backward time, as a multiple of `keras.layers.MultiHeadAttention`'s; in brackets the same "
         f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
-        f"`length`, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
+        f"a length, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
         "multi-head explicit attention half as many components as heads, differential attention half as many heads, "
         "each with two maps, collaborative heads half as many shared features as the width, interleaved heads two "
-        "pseudo-tokens for each token.",
-        timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
+        "pseudo-tokens for each token. RealFormer gets the scores of a previous block and passes on its own. Random "
+        "Synthesizer attention has logits of products, too. Luong attention, scored by dot product, has one head, "
+        f"{WIDTH} wide, in all columns.",
+        timing.table(header, rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),
     )

@@ -260,6 +260,21 @@ def forget_seed_generator():
     set_global_attribute(GLOBAL_SEED_GENERATOR, None)
 
 
+# XLA
+
+
+def is_compiled_by_xla():
+    """Returns True if XLA compiles what is traced now: always on JAX, within `jit_compile=True` on TensorFlow."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return keras.backend.backend() == "jax"
+    import tensorflow as tf
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+    return not tf.executing_eagerly() and GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
 # Workers
 
 

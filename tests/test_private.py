@@ -92,6 +92,7 @@ NAMES = {
     "tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2": (None, ["CoordinatedJob"]),
     "tensorflow.python.eager": (None, ["context"]),
     "tensorflow.python.eager.context": (None, ["_context", "context", "function_executor_type"]),
+    "tensorflow.python.ops.control_flow_util": (None, ["GraphOrParentsInXlaContext"]),
     "a tokenizer of tensorflow_text": (tokenizer, ["_model_resource"]),
     "tensorflow_text.python.ops.sentencepiece_tokenizer": (None, ["gen_sentencepiece_tokenizer"]),
 }

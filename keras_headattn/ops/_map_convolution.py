@@ -2,6 +2,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn._private import is_compiled_by_xla
 from keras_headattn._types import Tensor
 from keras_headattn.ops._masks import where_allowed
 
@@ -105,12 +106,65 @@ def _convolve_each_head(maps, kernel, earlier_rows=None):
     if earlier_rows is None:
         earlier_rows = ops.zeros((batch, heads, rows - 1, m), maps.dtype)
     more_items, more_rows, more_columns = _more(batch, n, m)
+    by_xla = is_compiled_by_xla()
+    if by_xla:
+        more_rows = 1  # without a cut XLA may compute some terms of the sum with the softmax, and keep them in memory
     padding = [(0, more_items), (0, 0), (0, more_rows), (columns // 2, columns // 2 + more_columns)]
     images = ops.pad(ops.concatenate([ops.cast(earlier_rows, maps.dtype), maps], axis=2), padding)
-    images = ops.transpose(images, (0, 2, 3, 1))  # channels last: the faster layout on CPUs
-    kernel = ops.transpose(kernel, (1, 2, 0))[..., None]
-    images = ops.depthwise_conv(images, kernel, padding="valid", data_format="channels_last")
-    return _cut(ops.transpose(images, (0, 3, 1, 2)), more_items, n, m)
+    if by_xla:
+        convolved = _shifted_sum(images, kernel)
+    else:
+        images = ops.transpose(images, (0, 2, 3, 1))  # channels last: the faster layout on CPUs
+        kernel = ops.transpose(kernel, (1, 2, 0))[..., None]
+        convolved = ops.depthwise_conv(images, kernel, padding="valid", data_format="channels_last")
+        convolved = ops.transpose(convolved, (0, 3, 1, 2))
+    return _cut(convolved, more_items, n, m)
+
+
+@ops.custom_gradient
+def _shifted_sum(images, kernel):
+    """Convolves each head's image `(B, h, n + a - 1, m + b - 1)` by a kernel `(h, a, b)`: for XLA, whose depthwise
+    convolution is slow on CPUs.
+    """
+    _, rows, columns = kernel.shape
+
+    def gradient(*args, upstream=None):
+        upstream = args[0] if upstream is None else upstream
+        around = ops.pad(upstream, [(0, 0), (0, 0), (rows - 1, rows - 1), (columns - 1, columns - 1)])
+        return _sum_of_taps(around, ops.flip(kernel, (1, 2))), _kernel_gradient(images, upstream, rows, columns)
+
+    return _sum_of_taps(images, kernel), gradient
+
+
+def _sum_of_taps(images, kernel):
+    """Adds up shifted images, each times its tap, which XLA does in one loop."""
+    _, rows, columns = kernel.shape
+    return sum(
+        images[:, :, r : r - rows + 1 or None, c : c - columns + 1 or None] * kernel[:, r, c, None, None]
+        for r in range(rows)
+        for c in range(columns)
+    )
+
+
+BLOCK = 16  # columns of a product's block
+
+
+def _kernel_gradient(images, upstream, rows, columns):
+    """Sums products of upstream gradients and images over items, rows and blocks of columns, and then diagonals."""
+    batch, heads, n, m = ops.shape(upstream)
+    blocks = -(-m // BLOCK)
+    spans = -(-(BLOCK + columns - 1) // BLOCK)  # blocks of images that one of gradients reads
+    more = blocks * BLOCK - m
+    shape = batch, heads, (n + rows - 1) * blocks, BLOCK
+    images = ops.pad(images, [(0, 0)] * 3 + [(0, more + (spans - 1) * BLOCK - columns + 1)])
+    upstream = ops.pad(upstream, [(0, 0), (0, 0), (rows - 1, rows - 1), (0, more)])
+    read = [ops.reshape(images[..., k * BLOCK : (k + 1 - spans) * BLOCK or None], shape) for k in range(spans)]
+    shifted = [ops.reshape(upstream[:, :, rows - 1 - r : -r or None], shape) for r in range(rows)]
+    read, shifted = (ops.concatenate(parts, axis=3) for parts in (read, shifted))
+    products = ops.sum(ops.matmul(ops.swapaxes(read, 2, 3), shifted), axis=0)
+    diagonals = np.stack([np.eye(spans * BLOCK, BLOCK, -c) for c in range(columns)])
+    products = ops.reshape(products, (heads, spans * BLOCK, rows, BLOCK))
+    return ops.einsum("hirj,cij->hrc", products, ops.cast(diagonals, products.dtype))
 
 
 def _moved(x, axis, steps):

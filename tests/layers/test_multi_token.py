@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn import layers
+from keras_headattn._private import is_compiled_by_xla
+from keras_headattn.ops._map_convolution import convolve_each_head
 from keras_headattn.optimizers import Repulsive
 from tests.layers import oracles, oracles_variants
 from tests.layers.harness import (
@@ -164,6 +167,43 @@ def test_gradients():
     mask = random_mask((BATCH, QUERIES, KEYS))
     gradients = oracles_variants.check_gradients(build(make(**NORMED), *inputs), *inputs, attention_mask=mask)
     assert all(np.abs(gradient).max() > 1e-4 for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("size", [(1, 5), (4, 1), (6, 11), (2, 41)], ids=str)
+def test_convolution_compiled_by_xla(size):
+    """XLA gets another convolution: the same with all gradients, also of maps without items, rows or columns."""
+
+    def convolve(maps, kernel):
+        with tf.GradientTape() as tape:
+            tape.watch([maps, kernel])
+            convolved, _ = convolve_each_head(maps, kernel)
+            loss = tf.reduce_sum(convolved**3)
+        return convolved, *tape.gradient(loss, [maps, kernel])
+
+    signature = [tf.TensorSpec(shape, tf.float64) for shape in ((None, 3, None, None), (3, *size))]
+    compiled = tf.function(convolve, signature, jit_compile=True, autograph=False)
+    rng = np.random.default_rng(0)
+    for batch, n, m in [(2, 5, 7), (1, 16, 32), (2, 18, 33), (0, 5, 7), (2, 0, 7), (2, 5, 0)]:
+        tensors = [tf.constant(rng.normal(size=shape)) for shape in ((batch, 3, n, m), (3, *size))]
+        for got, expected in zip(compiled(*tensors), convolve(*tensors), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=DOUBLE, atol=DOUBLE)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_where_xla_compiles(jit_compile):
+    found = []
+
+    @tf.function(jit_compile=jit_compile)
+    def outer(x):
+        found.append(is_compiled_by_xla())
+        return tf.function(inner)(x)
+
+    def inner(x):
+        found.append(is_compiled_by_xla())
+        return x
+
+    outer(tf.zeros(1))
+    assert found == [jit_compile, jit_compile] and not is_compiled_by_xla()
 
 
 def test_order_of_heads():
