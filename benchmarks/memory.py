@@ -9,7 +9,7 @@ draws docs/long_sequences.png. The others compare times: of long sequences, and 
 
 Float32, forward and backward pass, compiled by XLA. Each case runs in a process of its own. Its memory is the most that
 the process has during a call after the one that compiles, less what it has before. For it TensorFlow is without
-oneDNN, whose allocator keeps what is freed.
+oneDNN, whose allocator keeps what is freed, and glibc gives back all blocks of a megabyte or more.
 """
 
 import argparse
@@ -29,7 +29,7 @@ TIMED = 8192  # tokens
 # Variant, chunk, causal, window
 IN_CHUNKS = {
     **{f"{variant}, chunks": (variant, CHUNK, False, None) for variant in VARIANTS},
-    "multi_head, chunks, causal": ("multi_head", CHUNK, True, None),
+    **{f"{variant}, chunks, causal": (variant, CHUNK, True, None) for variant in VARIANTS},
     f"multi_head, chunks, window of {WINDOW}": ("multi_head", CHUNK, False, WINDOW),
 }
 STOCK = "stock Keras"
@@ -53,7 +53,17 @@ SIZES = (None, 32, 64, 128, 256, 512)
 SHAPES = ((8, 256, 16, 32), (8, 256, 64, 8), (1, 2048, 4, 64), (1, 4096, 4, 64))  # texts, tokens, heads, their width
 
 
-def make_step(variant, length, chunk=None, causal=False, window=None, heads=HEADS, key_dim=KEY_DIM, batch=1):
+def make_step(
+    variant,
+    length,
+    chunk=None,
+    causal=False,
+    window=None,
+    heads=HEADS,
+    key_dim=KEY_DIM,
+    batch=1,
+    jit_compile=True,
+):
     """Returns a function that runs a forward and backward pass of self-attention."""
     import keras
     import tensorflow as tf
@@ -70,7 +80,7 @@ def make_step(variant, length, chunk=None, causal=False, window=None, heads=HEAD
     x = tf.random.Generator.from_seed(1).normal((batch, length, width))
     layer.build(x.shape, x.shape)
 
-    @tf.function(jit_compile=True, autograph=False)
+    @tf.function(jit_compile=jit_compile, autograph=False)
     def step(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -106,9 +116,10 @@ def timed_model(name, length, arguments):
 
 
 def megabytes(*case, **arguments):
-    """Memory of `make_step(*case)`, or of a model of `arguments` with a length alone, in a process of its own."""
+    """Memory of `make_step`, or of `make_model_step` if a length comes first, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.memory", "--case", json.dumps([case, arguments])]
-    run = subprocess.run(command, capture_output=True, text=True)
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
     if run.returncode:
         raise RuntimeError(f"{case} failed:\n{run.stderr[-2000:]}")
     return float(run.stdout.splitlines()[-1])
@@ -117,7 +128,8 @@ def megabytes(*case, **arguments):
 def measure_case(case, arguments):
     timing.limit_threads(timing.cores())
     os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-    step = make_step(*case) if isinstance(case[0], str) else make_model_step(*case, **arguments)
+    make = make_step if isinstance(case[0], str) else make_model_step
+    step = make(*case, **arguments)
     step()  # compiles
     print(timing.memory(step))
 

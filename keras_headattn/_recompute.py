@@ -18,13 +18,15 @@ def chunk_sizes(length, size):
     return size, ops.maximum(-(-length // size), 1)
 
 
-def map_chunks(function, sliced, shared, dtype):
+def map_chunks(segments, sliced, shared, dtype):
     """Stacks `function(*(x[i] for x in sliced), *shared)` over i without keeping its intermediates.
 
-    The backward pass runs the function again, one slice at a time. Gradients of `shared` are summed in float32 or more.
+    The backward pass runs the functions again, one slice at a time. Gradients of `shared` are summed in float32 or
+    more.
 
     Args:
-        function: takes tensors and returns one; it depends on nothing else that has a gradient.
+        segments: list of `(function, first, last)` in the order of slices: the function of slices `first` to
+            `last - 1`. It takes tensors and returns one; it depends on nothing else that has a gradient.
         sliced: list of tensors `(count, ...)`.
         shared: list of tensors.
         dtype: of the result.
@@ -34,50 +36,75 @@ def map_chunks(function, sliced, shared, dtype):
     """
     number, dtypes = len(sliced), [x.dtype for x in shared]
 
-    def one(*tensors):
-        return function(*tensors[:number], *map(ops.cast, tensors[number:], dtypes))
+    def narrowed(function):
+        return lambda *tensors: function(*tensors[:number], *map(ops.cast, tensors[number:], dtypes))
 
+    segments = [(narrowed(function), first, last) for function, first, last in segments]
     shared = [_widened(ops.convert_to_tensor(x)) for x in shared]  # values, not variables
     if keras.backend.backend() == "tensorflow":
-        return _map_in_tensorflow(one, sliced, shared, dtype)
-    return ops.map(lambda slices: keras.remat(one)(*slices, *shared), tuple(sliced))
+        return _map_in_tensorflow(segments, sliced, shared, dtype)
+    outputs = []
+    for function, first, last in segments:
+        run = keras.remat(function)
+        outputs.append(ops.map(lambda slices: run(*slices, *shared), tuple(x[first:last] for x in sliced)))  # noqa: B023
+    return ops.concatenate(outputs) if len(outputs) > 1 else outputs[0]
 
 
 def _widened(x):
     return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16") else x
 
 
-def _map_in_tensorflow(function, sliced, shared, dtype):
+def _map_in_tensorflow(segments, sliced, shared, dtype):
     # `keras.ops.map` runs ten slices at once, and `keras.remat` does not see tensors from outside the loop.
     import tensorflow as tf
 
     @tf.custom_gradient
     def whole(*tensors):
         sliced, shared = tensors[:number], tensors[number:]
-        output = tf.map_fn(
-            lambda slices: function(*slices, *shared), sliced, fn_output_signature=dtype, parallel_iterations=1
-        )
-        return output, lambda upstream: _gradients(tf, function, sliced, shared, upstream)
+
+        def write(function, i, array):
+            return array.write(i, function(*(x[i] for x in sliced), *shared))
+
+        output = _loops(tf, segments, write, tf.TensorArray(dtype, segments[-1][-1])).stack()
+        return output, lambda upstream: _gradients(tf, segments, sliced, shared, upstream)
 
     number = len(sliced)
     return whole(*map(tf.convert_to_tensor, (*sliced, *shared)))
 
 
-def _gradients(tf, function, sliced, shared, upstream):
+def _loops(tf, segments, step, state):
+    """Returns `state = step(function, i, state)` after all slices, in one loop a segment.
+
+    A loop takes its first index from the loop before it: loops that can start at once all hold tensors at once. The
+    last segments, whose tensors are largest, come first.
+    """
+    i = end = 0
+    for function, first, last in reversed(segments):
+        i, state = tf.while_loop(
+            lambda i, _: i < last,  # noqa: B023
+            lambda i, state: (i + 1, step(function, i, state)),  # noqa: B023
+            (i + first - end, state),
+            parallel_iterations=1,
+            maximum_iterations=last - first,
+        )
+        end = last
+    return state
+
+
+def _gradients(tf, segments, sliced, shared, upstream):
     """Returns the gradients of all tensors of `sliced` and `shared`, `None` for integers and booleans."""
-    count = tf.shape(upstream)[0] if upstream.shape[0] is None else upstream.shape[0]
     rows, sums = ([x for x in tensors if x.dtype.is_floating] for tensors in (sliced, shared))
 
-    def add(i, arrays, totals):
+    def add(function, i, state):
+        arrays, totals = state
         found = _float_gradients(tf, function, [*(x[i] for x in sliced), *shared], [upstream[i]])
         of_slices, of_shared = found[: len(rows)], found[len(rows) :]
         arrays = [array.write(i, x) for array, x in zip(arrays, of_slices, strict=True)]
-        return i + 1, arrays, [total + x for total, x in zip(totals, of_shared, strict=True)]
+        return arrays, [total + x for total, x in zip(totals, of_shared, strict=True)]
 
+    count = segments[-1][-1]
     start = [tf.TensorArray(x.dtype, count, element_shape=x.shape[1:]) for x in rows], [tf.zeros_like(x) for x in sums]
-    _, arrays, totals = tf.while_loop(
-        lambda i, *_: i < count, add, (0, *start), parallel_iterations=1, maximum_iterations=count
-    )
+    arrays, totals = _loops(tf, segments, add, start)
     found = iter([*(array.stack() for array in arrays), *totals])
     return [next(found) if x.dtype.is_floating else None for x in (*sliced, *shared)]
 

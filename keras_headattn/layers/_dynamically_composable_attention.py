@@ -6,7 +6,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.ops import exchange_heads
+from keras_headattn.ops._compose_heads import compose_heads
 from keras_headattn.ops._dense import rms_normalize
 
 
@@ -116,15 +116,8 @@ class DynamicallyComposableAttention(Attention):
 
     def _compose(self, maps, number, factors):
         """Composes maps `(B, h, n, m)`; `factors` are by the axis of a map that they lack."""
-        composed = exchange_heads(maps, self.static_kernel[number]) + maps if self.static else maps
-        for axis, factor in factors.items():
-            # (B, n, 2 R + 1, h) to 2 R + 1 tensors (B, h, n, 1), of keys (B, h, 1, n)
-            rows = ops.unstack(ops.transpose(factor[:, number], (2, 0, 3, 1)), 2 * self.rank + 1)
-            rows = [ops.expand_dims(row, axis) for row in rows]
-            for first, second in zip(rows[: self.rank], rows[self.rank : -1], strict=True):
-                composed = composed + ops.sum(maps * first, axis=1, keepdims=True) * second
-            composed = composed + maps * rows[-1]
-        return composed
+        kernel = self.static_kernel[number] if self.static else None
+        return compose_heads(maps, kernel, {axis: factor[:, number] for axis, factor in factors.items()})
 
     def get_config(self) -> dict[str, Any]:
         names = ("rank", "pre_compose", "post_compose", "query_compose", "key_compose", "static")

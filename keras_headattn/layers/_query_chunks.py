@@ -1,6 +1,7 @@
 """Attention computed a chunk of queries at a time, with one chunk's map in memory (Rabe and Staats 2021)."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import keras
@@ -77,20 +78,25 @@ def attend_in_chunks(layer, query, entry, state):
     variables = _variables_inside(layer)
     names = [*sliced, *shared]
 
-    def chunk(*tensors):
+    def chunk(keys, *tensors):
         named = dict(zip(names, tensors, strict=False))
         named |= {name: ops.moveaxis(named[name], 0, axis) for name, axis in axes.items()}
+        if keys is not None:
+            named |= {
+                name: named[name][(slice(None),) * part.key_axis + (slice(keys),)]
+                for name, part in parts.items()
+                if part.key_axis is not None
+            }
         with keras.StatelessScope(zip(variables, tensors[len(names) :], strict=True)):
             heads, *_ = layer.attend(named["queries"], _of(named, "entry"), _chunk_state(state, named))
         return heads
 
-    of_maps = [name for name, part in parts.items() if part.row_axis is not None and part.key_axis is not None]
-    outputs = []
-    for first, last, keys in _segments(size, count, m, masks.is_causal and not window):
-        rows = [_first(x[first:last], 4 if name in of_maps else None, keys) for name, x in sliced.items()]
-        read = [_first(x, parts[name].key_axis, keys) for name, x in shared.items()]
-        outputs.append(map_chunks(chunk, rows, [*read, *variables], entry["value"].dtype))
-    heads = ops.moveaxis(ops.concatenate(outputs) if len(outputs) > 1 else outputs[0], 0, 2)  # (B, h, count, size, d)
+    segments = [
+        (functools.partial(chunk, keys), first, last)
+        for first, last, keys in _segments(size, count, m, masks.is_causal and not window)
+    ]
+    heads = map_chunks(segments, list(sliced.values()), [*shared.values(), *variables], entry["value"].dtype)
+    heads = ops.moveaxis(heads, 0, 2)  # (B, h, count, size, d)
     sizes = ops.shape(heads)
     return ops.reshape(heads, (*sizes[:2], count * size, layer.value_dim))[:, :, :length]
 
@@ -176,10 +182,6 @@ def _segments(size, count, m, is_causal):
         return [(0, count, None)]
     step = -(-count // SEGMENTS)
     return [(i, min(i + step, count), min((i + step) * size, m)) for i in range(0, count, step)]
-
-
-def _first(x, axis, keys):
-    return x if axis is None or keys is None else x[(slice(None),) * axis + (slice(keys),)]
 
 
 def _seeds(seed, count):

@@ -85,7 +85,7 @@ def map_logits(
 
     has_bias = bias is not None
     shared = [kernel, bias] if has_bias else [kernel]
-    results = map_chunks(chunk, [chunks(x) for x in rows], shared, "float32")  # (number, k, size)
+    results = map_chunks([(chunk, 0, number)], [chunks(x) for x in rows], shared, "float32")  # (number, k, size)
     results = ops.reshape(ops.moveaxis(results, 1, 0), (results.shape[1], -1))[:, :length]
     return [ops.reshape(result, shape[:-1]) for result in ops.unstack(results)]
 

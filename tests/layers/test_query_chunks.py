@@ -235,6 +235,15 @@ def test_memory():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("variant", ["multi_head", "dynamically_composable"])
+def test_memory_under_a_causal_mask(variant):
+    """Segments of a causal map run one after the other in a graph, each in the memory of the one before."""
+    how = {"heads": 4, "key_dim": 16, "jit_compile": False}
+    whole, causal = (megabytes(variant, 4096, 256, is_causal, **how) for is_causal in (False, True))
+    assert causal < 1.35 * whole
+
+
+@pytest.mark.slow
 def test_two_replicas_train_as_one():
     x, y = self_input(length=LENGTH).astype("float32"), np.ones((2, LENGTH, 12), "float32")
     histories = []
