@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_headattn._types import Tensor
 from keras_headattn.ops._dense import is_one
-from keras_headattn.ops._fused_attention import fused_attention, has_kernel
+from keras_headattn.ops._fused_attention import fused_attention, has_kernel, width_of
 from keras_headattn.ops._masks import as_list, combine_masks, length_mask, plain_masks
 
 
@@ -120,7 +120,7 @@ def attend(
     masks, (query, key, value) = as_list(mask), map(ops.convert_to_tensor, (query, key, value))
     if query.shape[1] < key.shape[1]:  # TensorFlow is slow at broadcast products
         query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
-    if has_kernel(query.shape[-1], value.shape[-1], sliding_window, sinks is not None):
+    if has_kernel(width_of(query), width_of(value), sliding_window, sinks is not None):
         plain = dict(is_causal=is_causal, sliding_window=sliding_window, key_lengths=key_lengths)
         return fused_attention(query, key, value, masks, bias, scale, flash_attention, sinks, **plain)
     n, m = ops.shape(query)[2], ops.shape(key)[2]

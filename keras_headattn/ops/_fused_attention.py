@@ -18,6 +18,11 @@ from keras_headattn.ops._masks import attending_queries, combine_masks, length_m
 MULTIPLE = 8  # of which the width of heads must be one for cuDNN
 
 
+def width_of(x):
+    """Returns the size of the last axis as a number, also while PyTorch traces an export."""
+    return int(x.shape[-1])
+
+
 def has_kernel(key_dim, value_dim, sliding_window, has_sinks):
     """Returns True if a kernel of this backend can do it, with the narrower of keys and values padded."""
     fits = max(key_dim, value_dim) <= 2 * min(key_dim, value_dim)
@@ -28,7 +33,7 @@ def fused_attention(
     query, key, value, masks, bias, scale, flash_attention, sinks, *, is_causal, sliding_window, key_lengths
 ):
     """Returns `ops.attend` of tensors with heads, and of a list of masks with four axes."""
-    n, m, width = ops.shape(query)[2], ops.shape(key)[2], value.shape[-1]
+    n, m, width = ops.shape(query)[2], ops.shape(key)[2], width_of(value)
     lengths = [] if key_lengths is None else [length_mask(key_lengths, m)]
     rows = attending_queries(n, m, [*masks, *lengths], is_causal, sliding_window)
     if keras.backend.backend() != "jax":
@@ -39,14 +44,14 @@ def fused_attention(
     if bias is not None:
         bias = ops.cast(ops.reshape(bias, (*[1] * (4 - len(bias.shape)), *ops.shape(bias))), query.dtype)
     mask, bias, added = _split(combine_masks(*of_keys), combine_masks(*of_both), bias, key, scale)
-    key_dim, (query, key) = query.shape[-1], _with_features(query, key, added, sinks, scale)
+    key_dim, (query, key) = width_of(query), _with_features(query, key, added, sinks, scale)
     if sinks is not None:
         # The first key, of value 0; a causal mask shows it to all queries if these begin one row later, too.
         query, value = (_first_row(x) if wanted else x for x, wanted in ((query, is_causal), (value, True)))
         mask, bias = (_first_entries(x, m, is_causal, start) for x, start in ((mask, True), (bias, 0)))
         key_lengths = None if key_lengths is None else key_lengths + 1
-    if not query.shape[-1] == key_dim == width:
-        widest = -(-max(query.shape[-1], width) // MULTIPLE) * MULTIPLE
+    if not width_of(query) == key_dim == width:
+        widest = -(-max(width_of(query), width) // MULTIPLE) * MULTIPLE
         query, key, value = (_widened(x, widest) for x in (query, key, value))
     run = _by_jax if keras.backend.backend() == "jax" else _by_torch
     output = run(query, key, value, mask, bias, scale, flash_attention, is_causal, sliding_window, key_lengths)
@@ -71,17 +76,20 @@ def _split(of_keys, mask, bias, key, scale):
 
 def _with_features(query, key, added, sinks, scale):
     """Returns queries and keys with one feature for what keys add, and one that only the sink has."""
-    (batch, groups, m, _), (_, heads, n, _), dtype = ops.shape(key), ops.shape(query), query.dtype
+    # Of the sizes of other tensors: sizes alone would be constants in what PyTorch exports.
+    nothing, zeros, ones = (
+        ops.zeros_like(key[:, :, :1, :1]),
+        ops.zeros_like(key[..., :1]),
+        ops.ones_like(query[..., :1]),
+    )
     if added is not None:
-        query = ops.concatenate([query, ops.ones((batch, heads, n, 1), dtype)], axis=-1)
-        key = ops.concatenate([key, ops.broadcast_to(ops.cast(added, dtype), (batch, groups, m, 1))], axis=-1)
+        query = ops.concatenate([query, ones], axis=-1)
+        key = ops.concatenate([key, zeros + ops.cast(added, key.dtype)], axis=-1)
     if sinks is not None:
-        sinks = ops.reshape(ops.cast(sinks, dtype) / scale, (1, heads, 1, 1))
-        query = ops.concatenate([query, ops.broadcast_to(sinks, (batch, heads, n, 1))], axis=-1)
-        sink = np.zeros((1, 1, 1, query.shape[-1]))
-        sink[..., -1] = 1
-        sink = ops.broadcast_to(ops.cast(sink, dtype), (batch, groups, 1, query.shape[-1]))
-        key = ops.concatenate([sink, _widened(key, query.shape[-1])], axis=2)
+        query = ops.concatenate([query, ones * ops.cast(sinks, query.dtype)[:, None, None] / scale], axis=-1)
+        width = width_of(query)
+        sink = zeros[:, :, :1] + ops.cast(np.eye(width)[-1:], key.dtype)
+        key = ops.concatenate([sink, _widened(key, width)], axis=2)
     return query, key
 
 
@@ -100,7 +108,7 @@ def _first_entries(x, m, is_causal, start):
 
 
 def _widened(x, width):
-    return ops.pad(x, [(0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])])
+    return ops.pad(x, [(0, 0), (0, 0), (0, 0), (0, width - width_of(x))])
 
 
 def _by_jax(query, key, value, mask, bias, scale, flash_attention, is_causal, sliding_window, key_lengths):
@@ -123,7 +131,10 @@ def _by_jax(query, key, value, mask, bias, scale, flash_attention, is_causal, sl
             if flash_attention:
                 raise
             logging.getLogger(__name__).warning("Attention runs without cuDNN: %s", error)
-    return ops.swapaxes(jax.nn.dot_product_attention(*inputs, **arguments, implementation="xla"), 1, 2)
+    if query.dtype == "float16" and jax.default_backend() != "gpu":  # JAX has such products on GPUs alone
+        inputs = [ops.cast(x, "float32") for x in inputs]
+    output = jax.nn.dot_product_attention(*inputs, **arguments, implementation="xla")
+    return ops.swapaxes(ops.cast(output, query.dtype), 1, 2)
 
 
 def _of_even_lengths(inputs, arguments):
@@ -150,7 +161,7 @@ def _by_torch(query, key, value, mask, bias, scale, flash_attention, is_causal, 
     if mask is not None:
         least = float(np.finfo("float16" if query.dtype == torch.float16 else "float32").min) / 2
         bias = ops.where(mask, ops.zeros((), query.dtype) if bias is None else bias, least)
-    is_shared = key.shape[1] < query.shape[1]
+    is_shared = bool(key.shape[1] < query.shape[1])  # a tensor while PyTorch traces an export
     # Kernels that share keys are flash kernels: of 16 bits, without a mask.
     shares = is_shared and bias is None and query.dtype in (torch.float16, torch.bfloat16)
     if is_shared and not shares:

@@ -126,15 +126,15 @@ def attending_queries(n, m, masks, is_causal=False, sliding_window=None):
 
 
 def _keys_in_reach(n, m, keys, is_causal, sliding_window):
-    """Returns `attending_queries` of a mask of keys `(B, h, 1, m)`, from running counts."""
-    keys = ops.ones((1, 1, 1, m), "int32") if keys is None else ops.cast(keys, "int32")
-    counts = ops.pad(ops.cumsum(keys, axis=-1), [(0, 0), (0, 0), (0, 0), (1, 0)])  # of the keys before each position
+    """Returns `attending_queries` of a mask of keys `(B, h, 1, m)`, from running counts, or of all keys."""
     queries = ops.arange(n, dtype="int32")
     end = ops.minimum(queries + (1 if is_causal else sliding_window), m)
-    found = take(counts, end, axis=3)
-    if sliding_window is not None:
-        found = found - take(counts, ops.clip(queries - sliding_window + 1, 0, m), axis=3)
-    return ops.swapaxes(ops.greater(found, 0), 2, 3)
+    start = 0 * queries if sliding_window is None else ops.clip(queries - sliding_window + 1, 0, m)
+    if keys is None:
+        return ops.greater(end, start)[None, None, :, None]
+    counts = ops.cumsum(ops.cast(keys, "int32"), axis=-1)
+    counts = ops.pad(counts, [(0, 0), (0, 0), (0, 0), (1, 0)])  # of the keys before each position
+    return ops.swapaxes(ops.greater(take(counts, end, axis=3), take(counts, start, axis=3)), 2, 3)
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
