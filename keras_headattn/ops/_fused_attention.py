@@ -77,11 +77,7 @@ def _split(of_keys, mask, bias, key, scale):
 def _with_features(query, key, added, sinks, scale):
     """Returns queries and keys with one feature for what keys add, and one that only the sink has."""
     # Of the sizes of other tensors: sizes alone would be constants in what PyTorch exports.
-    nothing, zeros, ones = (
-        ops.zeros_like(key[:, :, :1, :1]),
-        ops.zeros_like(key[..., :1]),
-        ops.ones_like(query[..., :1]),
-    )
+    zeros, ones = ops.zeros_like(key[..., :1]), ops.ones_like(query[..., :1])
     if added is not None:
         query = ops.concatenate([query, ones], axis=-1)
         key = ops.concatenate([key, zeros + ops.cast(added, key.dtype)], axis=-1)
