@@ -33,6 +33,7 @@ def fused_attention(
     query, key, value, masks, bias, scale, flash_attention, sinks, *, is_causal, sliding_window, key_lengths
 ):
     """Returns `ops.attend` of tensors with heads, and of a list of masks with four axes."""
+    key, value = (ops.cast(x, query.dtype) for x in (key, value))
     n, m, width = ops.shape(query)[2], ops.shape(key)[2], width_of(value)
     lengths = [] if key_lengths is None else [length_mask(key_lengths, m)]
     rows = attending_queries(n, m, [*masks, *lengths], is_causal, sliding_window)
