@@ -36,9 +36,9 @@ def compose_heads(maps, kernel, factors):
                 with _after(last):
                     last = ops.einsum(f"bhnm,bgnm->b{SIDES[axis]}hg", maps, upstream)
                 of_matrices[axis] = last
-            of_kernel = ops.cast(ops.sum(ops.cast(last, _wide(last)), axis=(0, 1)), last.dtype)
+            of_kernels = [ops.cast(ops.sum(ops.cast(last, _wide(last)), axis=(0, 1)), last.dtype) for _ in kernels]
             of_factors = [_gradient_of_factors(of_matrices[axis], x) for axis, x in made.items()]
-            return of_maps, *([] if kernel is None else [of_kernel]), *of_factors
+            return of_maps, *of_kernels, *of_factors
 
         return _composed(maps, kernel, made), gradient
 
