@@ -1,5 +1,7 @@
 """Recomputation in the backward pass, on every backend."""
 
+import contextlib
+
 import keras
 from keras import ops, tree
 
@@ -118,6 +120,15 @@ def _float_gradients(tf, function, tensors, upstream):
     pairs = [(y, dy) for y, dy in zip(outputs, upstream, strict=True) if y.dtype.is_floating]
     outputs, upstream = map(list, zip(*pairs, strict=True))
     return tape.gradient(outputs, watched, upstream, unconnected_gradients="zero")
+
+
+def after(x):
+    """Delays operations of a TensorFlow graph until `x` is computed, so that few tensors are in memory at once."""
+    if keras.backend.backend() != "tensorflow":
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    return tf.control_dependencies([x])
 
 
 def recompute(layer, function, inputs):

@@ -36,6 +36,7 @@ OUTSIDE = {
     "headattn_io": ({"numpy"}, set()),  # what recipes import before they import Keras
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "data", "recipes")},
+    "ops": (PURE, PURE | {"jax", "torch"}),  # their fused kernels
     "_tensorflow": (WITH_TENSORFLOW, None),
     "_recompute": (PURE, None),  # TensorFlow on its own backend
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call

@@ -592,7 +592,11 @@ class Attention(SavedNames):
         return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
 
     def fuses(self, state: State) -> bool:
-        """Returns True if a call is one operation: nothing reads its weights, and many queries make it pay off."""
+        """Returns True if a call is one operation: nothing reads its weights, and many queries make it pay off.
+
+        Args:
+            state: the call's `State`.
+        """
         is_decoding = state.cache is not None or bool(state.kernels)
         drops = bool(self.dropout and state.training)
         has_sinks = self.use_sinks and (self.sliding_window is not None or keras.backend.backend() == "tensorflow")

@@ -152,10 +152,9 @@ def _unscaled_softmax(logits, mask):
     least = float(np.finfo("float32").min)
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(least, dtype))
-    largest = ops.max(logits, axis=-1, keepdims=True, initial=least)  # `initial` for empty batches
+    # `initial` for empty batches, and half so that a row without keys becomes zeros
+    largest = ops.max(logits, axis=-1, keepdims=True, initial=least / 2)
     weights = ops.exp(logits - ops.stop_gradient(largest))
-    if mask is not None:
-        weights = ops.where(mask, weights, ops.zeros((), dtype))
     return weights, ops.sum(weights, axis=-1, keepdims=True)
 
 

@@ -1,9 +1,8 @@
-import contextlib
-
 import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn._recompute import after
 from keras_headattn.ops._exchange_heads import exchange_heads
 
 SIDES = {-1: "n", -2: "m"}  # axes of the factors
@@ -33,7 +32,7 @@ def compose_heads(maps, kernel, factors):
             of_maps = _composed(upstream, None if kernel is None else ops.transpose(kernel), swapped)
             of_matrices, last = {}, of_maps
             for axis in made:
-                with _after(last):
+                with after(last):
                     last = ops.einsum(f"bhnm,bgnm->b{SIDES[axis]}hg", maps, upstream)
                 of_matrices[axis] = last
             of_kernels = [ops.cast(ops.sum(ops.cast(last, _wide(last)), axis=(0, 1)), last.dtype) for _ in kernels]
@@ -53,20 +52,11 @@ def _composed(maps, kernel, factors):
         rows = [ops.expand_dims(row, axis) for row in rows]
         rank = len(rows) // 2
         for first, second in zip(rows[:rank], rows[rank:-1], strict=True):
-            with _after(composed):
+            with after(composed):
                 composed = composed + ops.sum(maps * first, axis=1, keepdims=True) * second
-        with _after(composed):
+        with after(composed):
             composed = composed + maps * rows[-1]
     return composed
-
-
-def _after(x):
-    """Delays operations of a TensorFlow graph until `x` is computed, so that few maps are in memory at once."""
-    if keras.backend.backend() != "tensorflow":
-        return contextlib.nullcontext()
-    import tensorflow as tf
-
-    return tf.control_dependencies([x])
 
 
 def _parts(factor, order):
