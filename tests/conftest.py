@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.backends import OTHERS, skip_without
+from tests.durations import Durations
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
@@ -23,6 +24,11 @@ if os.environ["KERAS_BACKEND"] == "tensorflow":
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
     )
     tf.random.set_seed(0)
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
 
 
 def pytest_collection_modifyitems(items):
