@@ -101,18 +101,3 @@ def test_several_labels_at_once():
 def test_a_text_without_ids_is_not_all_padding():
     inputs, *_ = LabelledBatches({"text": [[], [5, 6]]}, [0, 1], batch_size=2, bucket_lengths=(2,))[0]
     assert inputs["text"].tolist() == [[1, 0], [5, 6]]
-
-
-@pytest.mark.parametrize("labels, options, message", [
-    ([0, 1], {"bucket_lengths": (2,)}, "a bucket for every example"),
-    ([0, 1], {"num_replicas": 3}, "multiple of the 3 replicas. Received: batch_size=8"),
-    ([0], {}, r"each of 2 examples. Received: labels of shape \(1,\)"),
-    ([0, -1], {}, r"Received: labels\[1\]=-1"),
-    ([float("nan"), 0.5], {}, r"Received: labels\[0\]=nan"),
-    ([[0, 1], [1, float("inf")]], {}, r"Received: labels\[1\]=\[ 1. inf\]"),
-    ([0.5, 1.5], {"class_weights": [1, 2]}, r"Received: labels of shape \(2,\) and type float32"),
-    ([[0, 1], [1, 1]], {"class_weights": [1, 2]}, r"Received: labels of shape \(2, 2\)"),
-])  # fmt: skip
-def test_mistakes(labels, options, message):
-    with pytest.raises(ValueError, match=message):
-        LabelledBatches({"text": [[5], [6, 7, 8]]}, labels, **({"batch_size": 8} | options))

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from keras_headattn.data import pack_ids
 
@@ -18,9 +17,5 @@ def test_every_text_is_there_once():
     assert {x.dtype.name for x in packed.values()} == {"int32"}
 
 
-def test_none_and_too_long():
+def test_none():
     assert {x.shape for x in pack_ids([], 4).values()} == {(0, 4)}
-    with pytest.raises(ValueError, match="Received: 5 ids for length=4"):
-        pack_ids([[1], [1] * 5], 4)
-    with pytest.raises(ValueError, match="`length` must be a positive integer. Received: length=0"):
-        pack_ids([], 0)

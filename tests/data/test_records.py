@@ -20,6 +20,7 @@ from keras_headattn.data import (
 )
 from keras_headattn.data._shards import read_blocks
 from recipes.translate.cleaning import CleaningReport, clean_pairs
+from tests.refusals import refused
 
 COLUMNS = "inputs", "targets"
 
@@ -102,7 +103,7 @@ def test_any_number_of_columns(tmp_path, columns):
 
 
 def test_the_encoder_must_return_the_columns(tmp_path):
-    with pytest.raises(ValueError, match="columns inputs, targets. Received: source"):
+    with refused("encode", "source"):
         write(tmp_path, encode=lambda pairs: {"source": [[3]] * len(pairs)})
 
 
@@ -133,7 +134,7 @@ def test_going_on_after_an_error_writes_only_what_is_missing(tmp_path):
 
     with pytest.raises(RuntimeError):
         write(tmp_path, encode=failing)
-    with pytest.raises(FileNotFoundError, match="no corpus.json.*write_records"):
+    with pytest.raises(FileNotFoundError, match="no corpus.json"):
         Records(tmp_path)
     first = tmp_path / "shard-00000.tfrecord"
     assert [path.name for path in tmp_path.glob("shard-*")] == [first.name]
@@ -179,17 +180,17 @@ def test_a_half_shard_is_written_again(tmp_path):
 def test_other_text_is_refused(tmp_path):
     begin_records(tmp_path, {"vocabulary": "a"})
     write_shard(tmp_path / "shard-00000.tfrecord", [{"inputs": [5, 3], "targets": [6, 3]}])
-    with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: 15 lines instead of 1"):
+    with refused("shard-00000", "15 lines instead of 1"):
         write(tmp_path)
 
 
 def test_other_settings_are_refused(tmp_path):
     begin_records(tmp_path, {"max_words": 5})
-    with pytest.raises(ValueError, match=r"Received: max_words=5 \(now 6\)"):
+    with refused("settings", "max_words=5 (now 6)"):
         begin_records(tmp_path, {"max_words": 6})
     begin_records(tmp_path, {"vocabulary": "a"})
     write(tmp_path)
-    with pytest.raises(ValueError, match=r"another folder.*Received: vocabulary='a' \(now 'b'\)"):
+    with refused("settings", "vocabulary='a' (now 'b')"):
         begin_records(tmp_path, {"max_words": 5, "vocabulary": "b"})
 
 
@@ -252,7 +253,7 @@ def test_a_damaged_manifest_is_named(tmp_path, change):
 
 def test_nothing_left(tmp_path):
     begin_records(tmp_path, {})
-    with pytest.raises(ValueError, match="No line .* is left.*Received: 2 lines"):
+    with refused("No line", 2):
         write_records(tmp_path, ParallelCorpus(["", ""], ["a", "b"], "demo"), COLUMNS, encode, clean())
     assert not (tmp_path / "corpus.json").exists()
 
