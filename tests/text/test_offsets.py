@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.text import BytePairTokenizer, SentencePiecePairTokenizer, WordPieceTokenizer, train_sentencepiece
+from tests.refusals import refused
 from tests.text.test_tokenizers import model_path  # noqa: F401
 
 WORDS = ["Zoë", "İzmir", "ΣΊΣΥΦΟΣ", "naïve", "ﬁne", "cat", "Ǆ", "²", "한국", "x" * 120, "Ａｂ", "don", "🙂👍🏽"]
@@ -92,5 +93,5 @@ def test_in_a_graph(tokenizers):
 
 def test_tokens_of_normalized_text_have_no_places():
     tokenizer = WordPieceTokenizer(WORDPIECES, added_tokens=[{"content": "ZOE", "normalized": True}])
-    with pytest.raises(ValueError, match="normalized=False"):
+    with refused("added_tokens"):
         tokenizer.tokenize_with_offsets(["Zoe"])

@@ -94,16 +94,3 @@ def test_labels_are_the_pieces_of_the_answer(make):
 def test_no_rows():
     inputs, pieces = QuestionWindows(word_pieces(), 12, 3, 3)(np.zeros(0, str), np.zeros(0, str))
     assert inputs["token_ids"].nrows() == 0 and pieces["rows"].shape == (0,)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (dict(max_length=10, max_question_length=7), "`max_length` must leave room .* 3 special ids. Received: max_"),
-        (dict(stride=0), "`stride` must be .*Received: stride=0"),
-        (dict(max_question_length=-1), "`max_question_length` must be .*Received: max_question_length=-1"),
-    ],
-)
-def test_wrong_sizes(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        QuestionWindows(word_pieces(), **arguments)

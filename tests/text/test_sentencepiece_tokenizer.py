@@ -1,5 +1,4 @@
 import os
-import re
 
 import keras
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
+from tests.refusals import refused
 
 SENTENCES = [
     "the cat sat on the mat",
@@ -78,9 +78,6 @@ def test_attributes(model_path):
     assert tokenizer.vocabulary_size == 40
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     assert [tokenizer.id_to_token(i) for i in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
-    for outside in (-1, 40):
-        with pytest.raises(ValueError, match=f"0 to 39. Received: piece_id={outside}"):
-            tokenizer.id_to_token(outside)
 
 
 def test_config_needs_no_file(model_path):
@@ -135,30 +132,14 @@ def test_column_of_strings(model_path):
     np.testing.assert_array_equal(ids, tokenizer(SENTENCES))
 
 
-@pytest.mark.parametrize("shape", [(), (2, 2), (2, 1, 1)])
-def test_strings_of_another_shape(model_path, shape):
-    tokenizer = SentencePieceTokenizer(model_path)
-    for strings in (tf.fill(shape, "cat"), keras.Input(batch_shape=shape, dtype="string")):
-        with pytest.raises(ValueError, match=rf"`strings` must be of shape.*Received: .*{re.escape(str(shape))}"):
-            tokenizer(strings)
-
-
-@pytest.mark.parametrize("path", ["vocabulary/none.model", "runs/Wörter.model"])
-def test_missing_file(path):
-    with pytest.raises(FileNotFoundError, match=f"Received: proto='{path}'"):
-        SentencePieceTokenizer(path)
-
-
 def test_bad_protos(model_path, tmp_path):
-    with pytest.raises(ValueError, match="must be a SentencePiece model. Received: 4 bytes"):
-        SentencePieceTokenizer(b"junk")
     for content in (b"", b"junk", model_path.read_bytes()[:200]):
         (tmp_path / "a.model").write_bytes(content)
-        with pytest.raises(ValueError, match=f"a.model must be a SentencePiece model. Received: {len(content)} bytes"):
+        with refused("a.model", f"{len(content)} bytes"):
             SentencePieceTokenizer(tmp_path / "a.model")
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(FileNotFoundError, match="`proto` must be the path of a file. Received: proto="):
+        with refused("proto", place, FileNotFoundError):
             SentencePieceTokenizer(place)
 
 
@@ -182,7 +163,7 @@ def test_added_tokens(model_path):
 
 
 def test_model_without_padding_is_refused(shared_data):
-    with pytest.raises(ValueError, match="Received: one without padding"):
+    with refused("proto", "without padding"):
         SentencePieceTokenizer(shared_data / "sentencepiece" / "test_model.model")
 
 
@@ -191,13 +172,8 @@ def test_model_with_other_ids(shared_data):
     tokenizer = SentencePieceTokenizer(path)
     assert (tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id) == (0, 1, 2)
     assert texts(tokenizer.detokenize(tokenizer(["This is a test."]))) == ["This is a test."]
-    with pytest.raises(ValueError, match="without begin of sentence"):
+    with refused("proto", "without begin of sentence"):
         SentencePieceTokenizer(path, add_bos=True)
-
-
-def test_no_room_for_text(model_path):
-    with pytest.raises(ValueError, match="Received: sequence_length=2"):
-        SentencePieceTokenizer(model_path, sequence_length=2, add_bos=True)
 
 
 def test_survives_a_new_random_seed(model_path):
@@ -234,8 +210,6 @@ def test_max_length_cuts_without_padding(model_path):
     assert tokenizer([SENTENCES[0], ""]).numpy().tolist() == [[*full[:4], 3], [3, 0, 0, 0, 0]]
     assert tokenizer.encode(SENTENCES[:1])[0].tolist() == [*full[:4], 3]
     assert tokenizer([""]).shape == (1, 1)
-    with pytest.raises(ValueError, match="Received: max_length=1"):
-        SentencePieceTokenizer(model_path, max_length=1)
 
 
 def test_sentinels(model_path):
@@ -249,10 +223,6 @@ def test_sentinels(model_path):
     assert max(tokenizer.encode(["<extra_id_0>"])[0]) < 40
     copy = SentencePieceTokenizer.from_config(tokenizer.get_config())
     assert copy.get_config() == tokenizer.get_config()
-    with pytest.raises(ValueError, match="`number` must be that of one of 2 sentinels, from 0. Received: number=2"):
-        tokenizer.sentinel_id(2)
-    with pytest.raises(ValueError, match="num_sentinels=-1"):
-        SentencePieceTokenizer(model_path, num_sentinels=-1)
 
 
 def test_t5(shared_data):

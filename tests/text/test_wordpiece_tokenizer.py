@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.text import WordPieceTokenizer
+from tests.refusals import refused
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["a", "cat", "##s", "dog", "É", "e", "km", "##²", "…", "[", "]", "mask", "cl", "中", "σ", "##σ", "ab"]
@@ -172,44 +173,29 @@ def test_saved_with_a_model(tokenizer, tmp_path):
     assert copy.get_config() == tokenizer.get_config()
 
 
-def test_mistakes(tokenizer, tmp_path):
-    with pytest.raises(ValueError, match=r"Received: one without \[UNK\], \[SEP\]"):
-        WordPieceTokenizer(["[PAD]", "[CLS]", "a"])
-    with pytest.raises(ValueError, match=r"every token once. Received: 'a' in vocabulary\[6\], as in vocabulary\[5\]"):
-        WordPieceTokenizer([*SPECIALS, "a", "a"])
-    with pytest.raises(FileNotFoundError, match="none.txt"):
-        WordPieceTokenizer(tmp_path / "none.txt")
-    for length in (3, 0):
-        with pytest.raises(ValueError, match=f"Received: max_length={length}"):
-            WordPieceTokenizer(SPECIALS + WORDS, max_length=length)
-    with pytest.raises(ValueError, match="one piece beside the special tokens. Received: 5 tokens"):
-        WordPieceTokenizer(SPECIALS)
-    with pytest.raises(ValueError, match=r"`second_texts` must be of shape .* Received: strings of shape \(1, 2\)"):
-        tokenizer(["a"], [["a", "b"]])
+def test_texts_without_second_texts(tokenizer):
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="as many `second_texts` as `texts`"):
         tokenizer(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="argument 2 is shorter"):
+    with pytest.raises(ValueError, match="shorter"):
         tokenizer.encode(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="`token_id` must be from 0 to 21. Received: token_id=22"):
-        tokenizer.id_to_token(22)
 
 
-@pytest.mark.parametrize("line, told", [
-    ("", "a non-empty str without NUL. Received: ''"),
-    ("a\0b", r"a non-empty str without NUL. Received: 'a\\x00b'"),
-    ("é" * 129, "at most 256 bytes. Received: 'é{20}'..."),
-    ("[CLS]", r"every token once. Received: '\[CLS\]' in .*vocab.txt, line 6, as in .*vocab.txt, line 3"),
+@pytest.mark.parametrize("line, name, received", [
+    ("", "token", "''"),
+    ("a\0b", "token", r"'a\x00b'"),
+    ("é" * 129, "256 bytes", f"'{'é' * 20}'..."),
+    ("[CLS]", "vocabulary", "'[CLS]'"),
 ])  # fmt: skip
-def test_damaged_vocabularies(line, told, tmp_path):
-    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIALS, line, "a"]) + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=told) as error:
-        WordPieceTokenizer(tmp_path / "vocab.txt")
-    assert f"{tmp_path / 'vocab.txt'}, line 6" in str(error.value)
+def test_damaged_vocabularies(line, name, received, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*SPECIALS, line, "a"]) + "\n", encoding="utf-8")
+    with refused(name, f"{received} in {path}, line 6"):
+        WordPieceTokenizer(path)
 
 
 def test_vocabularies_without_a_word(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join([*SPECIALS, "##"]))
-    with pytest.raises(ValueError, match="at least one piece .* Received: 6 tokens in .*vocab.txt"):
+    with refused("vocabulary", f"6 tokens in {tmp_path / 'vocab.txt'}"):
         WordPieceTokenizer(tmp_path / "vocab.txt")
     odd = WordPieceTokenizer([*SPECIALS, "##", "###", "#", "a b", "a"])
     assert tokens(odd, "a b ## #") == "a [UNK] # # #"  # a token with a space is never found

@@ -1,5 +1,3 @@
-import pytest
-
 from keras_headattn.text import WordPieceTokenizer, learn_wordpieces
 
 TEXTS = ["Twenty-one cats", "twenty two cats", "thirty-one dogs", "Thirty dogs É"] * 3
@@ -19,7 +17,3 @@ def test_pieces_spell_every_word():
 def test_no_more_than_asked_for():
     smallest = len(learn_wordpieces(["abc abd"], 13))
     assert smallest == 13 == 5 + 2 * 4
-    with pytest.raises(ValueError, match="possible size is 13. Received: vocabulary_size=12"):
-        learn_wordpieces(["abc abd"], 12)
-    with pytest.raises(ValueError, match="must have words. Received: texts without any"):
-        learn_wordpieces(["", " "], 20)

@@ -1,0 +1,129 @@
+"""Vocabularies, sizes and texts that tokenizers and their training refuse."""
+
+import functools
+import pathlib
+import tempfile
+
+import keras
+import tensorflow as tf
+
+from keras_headattn.text import (
+    BytePairTokenizer,
+    QuestionWindows,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+    learn_wordpieces,
+    learn_words,
+    train_sentencepiece,
+)
+from tests.refusals import refusals
+
+SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
+BYTE_PAIRS = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "ab"]
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+PIECES = [*SPECIALS, "a", "cat"]
+
+
+@functools.cache
+def model():
+    """A SentencePiece model of 40 pieces, as bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        return train_sentencepiece(SENTENCES, pathlib.Path(folder, "a.model"), 40).read_bytes()
+
+
+def byte_pairs(vocabulary=BYTE_PAIRS, merges=(), **options):
+    return lambda: BytePairTokenizer(vocabulary, merges, **options)
+
+
+def sentence_pieces(**options):
+    return lambda: SentencePieceTokenizer(model(), **options)
+
+
+def called(make, *texts):
+    return lambda: make()(*texts)
+
+
+def training(sentences=SENTENCES, size=24, *arguments, **options):
+    return lambda: train_sentencepiece(sentences, pathlib.Path("none", "a.model"), size, *arguments, **options)
+
+
+test_byte_pair_tokenizer = refusals(
+    *((byte_pairs(merges=["a b", merge]), "merges", f"merges[1]='{merge}'") for merge in ("a c", "b a", "ab", "a  b")),
+    (byte_pairs(merges=["a b", "a b"]), "merges", "'a b' in merges[1], as in merges[0]"),
+    (byte_pairs(merges=[7]), "merges", "merges[0]=7"),
+    (byte_pairs(["<s>", "<pad>"]), "vocabulary", "without "),
+    (byte_pairs({"a": 0, "b": 7}), "vocabulary", "ids from 0 to 7"),
+    (byte_pairs([*BYTE_PAIRS, "a"]), "vocabulary", "'a' of ids 4 and 7"),
+    (byte_pairs([*BYTE_PAIRS, 5]), "vocabulary", "5 of id 7"),
+    (byte_pairs([*BYTE_PAIRS, "a\0"]), "vocabulary", r"'a\x00' of id 7"),
+    (byte_pairs("none.json"), "no such file", "none.json", FileNotFoundError),
+    (byte_pairs(max_length=4), "max_length", 4),
+    (byte_pairs(added_tokens=["a", "a"]), "added_tokens", ["a", "a"]),
+    (byte_pairs(added_tokens=[""]), "added_tokens", {"content": ""}),
+    (byte_pairs(added_tokens=[{"content": 5}]), "added_tokens", {"content": 5}),
+    (byte_pairs(added_tokens=[{"content": "a", "single_word": True}]), "added_tokens", "single_word"),
+)
+
+test_word_piece_tokenizer = refusals(
+    (lambda: WordPieceTokenizer(["[PAD]", "[CLS]", "a"]), "vocabulary", "without [UNK], [SEP]"),
+    (lambda: WordPieceTokenizer([*PIECES, "a"]), "vocabulary", "'a' in vocabulary[6], as in vocabulary[4]"),
+    (lambda: WordPieceTokenizer(SPECIALS), "vocabulary", "4 tokens"),
+    (lambda: WordPieceTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
+    (lambda: WordPieceTokenizer(PIECES, max_length=3), "max_length", 3),
+    (lambda: WordPieceTokenizer(PIECES, max_length=0), "max_length", 0),
+    (lambda: WordPieceTokenizer(PIECES).id_to_token(6), "token_id", 6),
+    (lambda: WordPieceTokenizer(PIECES)(["a"], [["a", "b"]]), "second_texts", "strings of shape (1, 2)"),
+)
+
+test_word_tokenizer = refusals(
+    (lambda: WordTokenizer([]), "vocabulary", []),
+    (lambda: WordTokenizer(["cat", "dog", "cat"]), "vocabulary", ["cat"]),
+    (lambda: WordTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
+    (lambda: WordTokenizer(["cat"])(tf.constant([["a", "b"]])), "strings", "strings of shape (1, 2)"),
+    (lambda: WordTokenizer(["cat"]).id_to_token(3), "word_id", 3),
+)
+
+test_sentence_piece_tokenizer = refusals(
+    (lambda: SentencePieceTokenizer(b"junk"), "proto", "4 bytes"),
+    (lambda: SentencePieceTokenizer("vocabulary/none.model"), "proto", "vocabulary/none.model", FileNotFoundError),
+    (lambda: SentencePieceTokenizer("runs/Wörter.model"), "proto", "runs/Wörter.model", FileNotFoundError),
+    (sentence_pieces(sequence_length=2, add_bos=True), "sequence_length", 2),
+    (sentence_pieces(max_length=1), "max_length", 1),
+    (sentence_pieces(num_sentinels=-1), "num_sentinels", -1),
+    (lambda: sentence_pieces(num_sentinels=2)().sentinel_id(2), "number", "number=2"),
+    (lambda: sentence_pieces()().id_to_token(-1), "piece_id", -1),
+    (lambda: sentence_pieces()().id_to_token(40), "piece_id", 40),
+    *((called(sentence_pieces(), tf.fill(s, "cat")), "strings", f"shape {s}") for s in [(), (2, 2), (2, 1, 1)]),
+    (lambda: sentence_pieces()()(keras.Input(batch_shape=(2, 2), dtype="string")), "strings", "shape (2, 2)"),
+)
+
+test_training_of_sentence_pieces = refusals(
+    (training(size=3), "vocabulary_size", "vocabulary_size=3"),
+    (training(size=5, user_defined_symbols=["[MASK]"]), "vocabulary_size", "vocabulary_size=5"),
+    *((training(size=size), "vocabulary_size", f"={size}") for size in (0, 24.5, "24", float("nan"))),
+    *(
+        (training(character_coverage=share), "character_coverage", f"={share!r}")
+        for share in (2.0, 0.5, 0, -1, float("nan"), "x", True, None)
+    ),
+    (training(user_defined_symbols=["[M]", "[M]"]), "user_defined_symbols", ["[M]", "[M]"]),
+    (training(user_defined_symbols=[""]), "user_defined_symbols", [""]),
+    (training(model_type="wordpiece"), "model_type", "wordpiece"),
+    (training([]), "no text", ""),
+    (training(["", "  "]), "no text", ""),
+    (training([__file__]), "files_or_sentences", __file__),
+    (training(pathlib.Path("none.txt")), "No such file", "none.txt", FileNotFoundError),
+)
+
+test_other_learning = refusals(
+    (lambda: learn_words(["a a"], min_count=3), "occur 3 times", "1 other"),
+    (lambda: learn_words(["a a b"], vocabulary_size=1), "vocabulary_size", 1),
+    (lambda: learn_wordpieces(["abc abd"], 12), "possible size is 13", 12),
+    (lambda: learn_wordpieces(["", " "], 20), "must have words", "texts without any"),
+)
+
+test_question_windows = refusals(
+    (lambda: QuestionWindows(WordPieceTokenizer(PIECES), 10, max_question_length=7), "max_length", "max_length=10"),
+    (lambda: QuestionWindows(WordPieceTokenizer(PIECES), stride=0), "stride", 0),
+    (lambda: QuestionWindows(WordPieceTokenizer(PIECES), max_question_length=-1), "max_question_length", -1),
+)
