@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.training import average_weights
+from tests.refusals import refused
 
 
 def save(folder, values, model):
@@ -50,8 +51,6 @@ def test_whole_numbers_are_the_last_files(tmp_path):
 
 def test_a_missing_file_changes_nothing(tmp_path, model):
     paths = save(tmp_path, [1.0, 2.0], model)
-    with pytest.raises(FileNotFoundError, match="nothing.weights.h5"):
+    with refused("paths", "nothing.weights.h5", FileNotFoundError):
         average_weights(model, [paths[0], tmp_path / "nothing.weights.h5"])
     assert model.get_weights()[0][0, 0] == 2.0
-    with pytest.raises(ValueError, match="at least one"):
-        average_weights(model, [])

@@ -54,8 +54,6 @@ def test_time_limit(clock):
     assert len(fit(TimeLimit(5.9), clock, epochs=50)["loss"]) == 2
     assert len(fit(TimeLimit(6.1), clock, epochs=50)["loss"]) == 3
     assert len(fit(TimeLimit(0.1), clock, epochs=50)["loss"]) == 1
-    with pytest.raises(ValueError, match="positive.*Received: seconds=0"):
-        TimeLimit(0)
 
 
 def test_a_score_can_be_monitored(tmp_path):
@@ -69,8 +67,6 @@ def test_utilization_is_of_the_peak():
     score = EpochScore(lambda model: 50.0, "tokens_per_second")
     assert fit(score, Utilization(6, 1200), epochs=1)["flops_utilization"] == [0.25]
     assert "flops_utilization" not in fit(Utilization(6, 1200), epochs=1)
-    with pytest.raises(ValueError, match="positive.*Received: peak_flops=0"):
-        Utilization(6, 0)
 
 
 class Lengths(keras.utils.PyDataset):
@@ -94,8 +90,6 @@ def test_one_graph_serves_all_lengths(capsys):
         model.train_on_batch(np.ones((2, length)), np.ones((2, 1)))
         counts.append(model.num_traces - 1)
     assert counts == [1, 1, 2, 2]
-    with pytest.raises(ValueError, match="training.Model.*Received: folder=None"):
-        fit(Compilations())
 
 
 def scores(clock):

@@ -57,14 +57,6 @@ def test_it_warns_of_a_collapse(change):
     assert history["least_clusters"][0] < 1.01
 
 
-def test_a_model_without_clusters_is_an_error():
-    x = keras.Input((4,))
-    model = keras.Model(x, keras.layers.Dense(1)(x))
-    model.compile(loss="mse")
-    with pytest.raises(ValueError, match="must have a DisentangledMaskAttention. Received: model="):
-        model.fit(np.ones((2, 4)), np.ones((2, 1)), verbose=0, callbacks=[ClusterReport()])
-
-
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_two_replicas_are_as_one(jit_compile):
     """With what is not trained: steps and averages."""

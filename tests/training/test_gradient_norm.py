@@ -71,10 +71,3 @@ def test_it_leaves_other_observers_alone():
     model.unobserve_gradients(seen.append)
     model.fit(X, Y, **options)
     assert len(seen) == 8
-
-
-def test_other_models_are_refused():
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-    model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="training.Model.*Received"):
-        model.fit(X, Y, verbose=0, callbacks=[GradientNorm()])

@@ -483,27 +483,3 @@ def test_metrics_that_are_not_one_number(tmp_path):
     found = train(tmp_path / "parts", Kill())
     assert np.shape(found) == (2, 2)
     np.testing.assert_array_equal(found, expected)
-
-
-def test_not_in_a_list(tmp_path):
-    with pytest.raises(ValueError, match=r"in a list.*Received: callbacks="):
-        simple().fit(X, Y, verbose=0, callbacks=Resume(tmp_path))
-
-
-@pytest.mark.parametrize("callbacks", [[3], keras.callbacks.History(), [keras.callbacks.History]])
-def test_callbacks_that_are_none(callbacks):
-    with pytest.raises(ValueError, match="must be a list of Keras callbacks. Received: callbacks=.*(3|Hist)"):
-        Resume("folder", callbacks=callbacks)
-
-
-@pytest.mark.parametrize("arguments", [{"every": 0}, {"keep": 0}, {"every": 0.5}, {"data": []}])
-def test_wrong_arguments(arguments):
-    with pytest.raises(ValueError, match=f"{next(iter(arguments))}.*Received"):
-        Resume("folder", **arguments)
-
-
-def test_a_model_without_variables_yet(tmp_path):
-    model = keras.Sequential([keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="must be built"):
-        model.fit(X, Y[:, :1], shuffle=False, verbose=0, callbacks=[Resume(tmp_path)])

@@ -171,8 +171,6 @@ def test_projector_finds_embeddings_and_labels(tmp_path, name):
     tensor = config.split('tensor_name: "')[1].split('"')[0]
     checkpoint = tf.train.latest_checkpoint(str(tmp_path))
     np.testing.assert_array_equal(tf.train.load_checkpoint(checkpoint).get_tensor(tensor), 2 * np.eye(5))
-    with pytest.raises(ValueError, match=f"Received: 1 labels for 5 rows of {name}"):
-        write_projector(tmp_path, {name: (np.eye(5), ["a"])})
     write_projector(tmp_path, {"queries": (np.eye(2), {"token": ["a", "b"], "head": [0, 1]})})
     assert (tmp_path / "queries.tsv").read_text() == "token\thead\na\t0\nb\t1\n"
 
@@ -214,9 +212,6 @@ def test_chosen_steps_are_profiled(tmp_path, monkeypatch):
     assert calls == [(2, str(tmp_path)), 3]
     fit(counted, TensorBoardCurves(tmp_path, profile_steps=(12, 99)))  # of twelve steps
     assert calls[2:] == [(12, str(tmp_path)), 12]
-    for steps in [(10,), (0, 2), (5, 4)]:
-        with pytest.raises(ValueError, match="Received: profile_steps="):
-            TensorBoardCurves(tmp_path, profile_steps=steps)
 
 
 def test_a_profile_lies_in_the_folder(tmp_path):

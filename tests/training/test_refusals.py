@@ -1,0 +1,101 @@
+"""Arguments of callbacks and devices that are refused, models that callbacks cannot use, and odd environments."""
+
+import json
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.training import (
+    ClusterReport,
+    Compilations,
+    GradientNorm,
+    Resume,
+    TensorBoardCurves,
+    TimeLimit,
+    Utilization,
+    average_weights,
+    cache_compilations,
+    cluster_from_environment,
+    make_strategy,
+    write_projector,
+)
+from tests.refusals import refusals
+from tests.training.test_cluster import SLURM
+
+
+def fitted(callbacks, *layers):
+    """A fit of a model of Keras's own with the callbacks."""
+
+    def fit():
+        model = keras.Sequential([*layers, keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        model.fit(np.ones((2, 4)), np.ones((2, 1)), shuffle=False, verbose=0, callbacks=callbacks)
+
+    return fit
+
+
+def resume(**arguments):
+    return lambda: Resume("none", **arguments)
+
+
+def environment(variables, **more):
+    variables = variables | {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in more.items()
+    }
+    return lambda: cluster_from_environment(variables)
+
+
+def of_tensorflow(kind="worker", index=0, **cluster):
+    return environment({}, TF_CONFIG={"cluster": cluster, "task": {"type": kind, "index": index}})
+
+
+test_callbacks = refusals(
+    (lambda: average_weights(None, []), "paths", "none"),
+    (lambda: TimeLimit(0), "seconds", 0),
+    (lambda: Utilization(6, 0), "peak_flops", 0),
+    *(
+        (lambda steps=s: TensorBoardCurves("none", profile_steps=steps), "profile_steps", s)
+        for s in [(10,), (0, 2), (5, 4)]
+    ),
+    (lambda: write_projector("none", {"tokens": (np.eye(5), ["a"])}), "embeddings", "1 labels for 5 rows of tokens"),
+    (resume(every=0), "every", 0),
+    (resume(every=0.5), "every", 0.5),
+    (resume(keep=0), "keep", 0),
+    (resume(data=[]), "data", []),
+    (resume(callbacks=[3]), "callbacks", [3]),
+    (resume(callbacks=keras.callbacks.History()), "callbacks", "History"),
+    (resume(callbacks=[keras.callbacks.History]), "callbacks", "History"),
+)
+
+test_models = refusals(
+    (fitted([Compilations()], keras.Input((4,))), "training.Model", "folder=None"),
+    (fitted([GradientNorm()], keras.Input((4,))), "training.Model", "Sequential"),
+    (fitted([ClusterReport()], keras.Input((4,))), "DisentangledMaskAttention", "model="),
+    (fitted([Resume("none")]), "model", "which is not built"),
+    (lambda: fitted(Resume("none"), keras.Input((4,)))(), "list", "callbacks="),
+)
+
+test_devices = refusals(
+    *((lambda number=n: make_strategy(number), "replicas", f"replicas={n}") for n in (0, -1, 1.5, "2")),
+    (lambda: (tf.constant(0), make_strategy(5)), "4 logical", "replicas=5"),
+    (lambda: make_strategy(kind="horovod"), "kind", "horovod"),
+    (lambda: make_strategy(2, kind="multi_worker"), "CUDA_VISIBLE_DEVICES", "replicas=2"),
+    (lambda: (tf.constant(0), cache_compilations("none")), "cache_compilations", "folder=none", RuntimeError),
+)
+
+test_environments = refusals(
+    (environment({}), "TF_CONFIG", "none of TF_CONFIG"),
+    (environment({"TF_CONFIG": "{"}), "TF_CONFIG", "{"),
+    (environment({}, TF_CONFIG={"cluster": {"worker": ["a:1"]}}), "TF_CONFIG", "KeyError: 'task'"),
+    (of_tensorflow(worker=["a:1"], index=1), "TF_CONFIG", "IndexError"),
+    (of_tensorflow(worker=["a:1"], kind="evaluator"), "TF_CONFIG", "KeyError: 'evaluator'"),
+    (of_tensorflow(worker=["a:1"], ps=["b:1"]), "chief and worker", "ps"),
+    (environment({}, SM_HOSTS=["algo-1"]), "SM_HOSTS", "KeyError: 'SM_CURRENT_HOST'"),
+    (environment({}, SM_HOSTS="algo-1", SM_CURRENT_HOST="algo-1"), "SM_HOSTS", "SM_HOSTS=algo-1"),
+    (environment({}, SM_HOSTS=["algo-1"], SM_CURRENT_HOST="algo-2"), "SM_HOSTS", "SM_CURRENT_HOST=algo-2"),
+    (environment({name: SLURM[name] for name in SLURM if name != "SLURM_PROCID"}), "srun", "KeyError: 'SLURM_PROCID'"),
+    (environment(SLURM, SLURM_STEP_TASKS_PER_NODE="2"), "srun", "SLURM_STEP_TASKS_PER_NODE=2,"),
+    (environment(SLURM, SLURM_PROCID="8"), "srun", "SLURM_PROCID=8,"),
+    (environment(SLURM, SLURM_PROCID="1", SLURM_LOCALID="0"), "--distribution=block", "rank 1 is task 0 of node10"),
+)
