@@ -8,6 +8,7 @@ from keras_headattn.interop import copy_attention, of_addons, read_tensors
 from keras_headattn.layers import EvolvingAttention, GroupedQueryAttention, InteractingHeadAttention, MultiHeadAttention
 from tests.interop.folders import numbers, save_tensorflow
 from tests.layers.harness import array
+from tests.refusals import refused
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 
@@ -58,28 +59,15 @@ def test_to_keras(layer, stock):
     np.testing.assert_allclose(array(stock(X, X)), array(expected), atol=1e-6)
 
 
-@pytest.mark.parametrize("layer, message", [
-    (InteractingHeadAttention(2, 4), "takes the weights of its equal.*Received: InteractingHeadAttention"),
-    (MultiHeadAttention(2, 4, qk_norm=True, scale=1.0), "has no qk_norm, scale. Received"),
-    (GroupedQueryAttention(2, 4, num_key_value_heads=1), "Received: GroupedQueryAttention"),
-])  # fmt: skip
-def test_what_keras_has_not(layer, message):
-    stock = keras.layers.MultiHeadAttention(2, 4)
-    layer(X, X)
-    stock(X, X)
-    with pytest.raises(ValueError, match=message):
-        copy_attention(layer, stock)
-
-
 def test_nothing_is_copied_by_half():
     stock = functional(keras.layers.MultiHeadAttention(2, 4), keras.layers.MultiHeadAttention(2, 4))
     ours = functional(MultiHeadAttention(2, 4), MultiHeadAttention(4, 2))
     before = ours.get_weights()
-    with pytest.raises(ValueError, match="of another shape"):
+    with refused("nothing was copied", "of another shape"):
         copy_attention(stock, ours)
     for old, new in zip(before, ours.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    with pytest.raises(ValueError, match=r"same number of attention layers, at least one. Received: 2 and 1$"):
+    with refused("target", "2 and 1"):
         copy_attention(stock, ours.layers[1])
 
 
@@ -112,12 +100,3 @@ def test_addons(bias, tmp_path):
     ours(X, X)
     copy_attention(layers["model/encoder/mha"], ours)
     np.testing.assert_allclose(array(ours(X, X)), addons_outputs(tensors), atol=1e-5)
-
-
-def test_addons_that_lack_something():
-    tensors = addons_tensors()
-    del tensors["key_kernel"]
-    with pytest.raises(ValueError, match=r"Received: mha without key_kernel$"):
-        of_addons({f"mha/{name}": tensor for name, tensor in tensors.items()})
-    with pytest.raises(ValueError, match=r"such as query_kernel and projection_kernel. Received: dense/kernel$"):
-        of_addons({"dense/kernel": np.zeros(1)})

@@ -6,10 +6,10 @@ import pytest
 
 from keras_headattn.interop import to_collaborative
 from keras_headattn.interop._collaborative import decompose
-from keras_headattn.layers import CollaborativeAttention, GroupedQueryAttention, MultiHeadAttention
+from keras_headattn.layers import CollaborativeAttention, MultiHeadAttention
 from keras_headattn.models import Bert, Transformer
-from keras_headattn.positions import ALiBiPositions, BucketPositions, RelativePositions, RotaryPositions
-from tests.layers.harness import array, build, check_close, cross_inputs, randomize, self_input
+from keras_headattn.positions import ALiBiPositions, BucketPositions
+from tests.layers.harness import array, build, check_close, cross_inputs, randomize
 from tests.models.small import sentences
 
 IDS = np.array([[3, 1, 4, 1, 5, 0, 0], [9, 2, 6, 5, 3, 5, 8]], "int32")
@@ -112,31 +112,3 @@ def test_decomposition():
 def test_inputs_narrower_than_heads():
     rng = np.random.default_rng(0)
     assert decompose(rng.normal(size=(6, 2, 4)), rng.normal(size=(3, 2, 4)), 7)[-1] < 1e-7
-
-
-@pytest.mark.parametrize(
-    "layer, message",
-    [
-        (GroupedQueryAttention(4, 3), "must have a layer of MultiHeadAttention"),
-        (MultiHeadAttention(4, 3, qk_norm=True), "cannot express a layer's qk_norm"),
-        (MultiHeadAttention(3, 4, relative_positions=RotaryPositions()), "layer's RotaryPositions"),
-        (MultiHeadAttention(4, 3, relative_positions=RelativePositions(2)), "layer's RelativePositions"),
-        (MultiHeadAttention(4, 3, use_sinks=True), "layer's use_sinks"),
-        (MultiHeadAttention(4, 3, attn_logits_soft_cap=2.0), "layer's attn_logits_soft_cap"),
-    ],
-)
-def test_what_has_no_equal(layer, message):
-    with pytest.raises(ValueError, match=message):
-        to_collaborative(build(layer, self_input()))
-
-
-def test_wrong_arguments():
-    layer = build(MultiHeadAttention(4, 3), self_input())
-    for rank in (0, 13, 2.0):
-        with pytest.raises(ValueError, match="`shared_dim` must be.*Received: shared_dim="):
-            to_collaborative(layer, rank)
-    with pytest.raises(ValueError, match="must be built"):
-        to_collaborative(MultiHeadAttention(4, 3))
-    layer.query_dense.enable_lora(2)
-    with pytest.raises(ValueError, match="LoRA"):
-        to_collaborative(layer)

@@ -13,6 +13,7 @@ from keras_headattn.layers import (
     MultiHeadExplicitAttention,
 )
 from tests.layers.harness import array
+from tests.refusals import refused
 
 NAMES = Names({"{p}": "att.{p}", "attention_output": "att.out"})
 WIDTH, HEADS = 12, 4
@@ -54,10 +55,10 @@ def test_every_fault_is_named_and_nothing_changes():
     given["att.key.weight"] = np.zeros((WIDTH, WIDTH + 1), "float32")
     given["att.rotation"] = np.zeros(2, "float32")
     before = [array(weight) for weight in layer.weights]
-    with pytest.raises(ValueError, match="nothing was copied") as error:
+    with refused("nothing was copied", "missing: att.query.bias") as error:
         copy_weights(layer, given, NAMES)
     told = str(error.value)
-    assert "missing: att.query.bias" in told and "left over: att.rotation" in told
+    assert "left over: att.rotation" in told
     assert "of another shape: att.key.weight (12, 13), not (12, 12)" in told and "\n" not in told
     for weight, old in zip(layer.weights, before, strict=True):
         np.testing.assert_array_equal(array(weight), old)
@@ -119,7 +120,7 @@ def test_as_many_components_as_heads_are_the_heads():
 
 
 def test_wider_heads_are_refused():
-    with pytest.raises(ValueError, match="of another shape: att.query.weight"):
+    with refused("nothing was copied", "of another shape: att.query.weight"):
         copy_weights(made(DifferentialAttention), tensors(), NAMES)
 
 

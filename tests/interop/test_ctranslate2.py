@@ -14,6 +14,7 @@ from keras_headattn.models import T5, Transformer
 from keras_headattn.positions import LearnedPositions, RotaryPositions
 from tests.interop.translators import ENGLISH, GERMAN, pair_of, transformer
 from tests.layers.harness import array
+from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +127,17 @@ def test_shortlists(ctranslate2, any_pair, tmp_path):
         np.testing.assert_allclose(found.scores[0], array(tokens["scores"])[0, 0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("make, told", [
-    (lambda pair: transformer(pair, attention="evolving"), "EvolvingAttention in"),
-    (lambda pair: transformer(pair, relative_positions=RotaryPositions()), "relative_positions="),
-    (lambda pair: transformer(pair, activation="elu"), "FeedForward with elu"),
-    (lambda pair: transformer(pair, norm=keras.layers.UnitNormalization()), "UnitNormalization"),
-    (lambda pair: transformer(pair, cross_attention=MultiHeadAttention(2, 16)), "the same heads in all layers"),
-    (lambda pair: Transformer(60, num_layers=1, hidden_dim=32), "must have as many tokens as the model, 60"),
-    (lambda pair: T5(50, 16, 32, num_layers=1, num_heads=2, key_dim=8), "`model` must be a Transformer"),
+@pytest.mark.parametrize("make, name, received", [
+    (lambda pair: transformer(pair, attention="evolving"), "no equivalent", "EvolvingAttention in"),
+    (lambda pair: transformer(pair, relative_positions=RotaryPositions()), "no equivalent", "relative_positions="),
+    (lambda pair: transformer(pair, activation="elu"), "no equivalent", "FeedForward with elu"),
+    (lambda pair: transformer(pair, norm=keras.layers.UnitNormalization()), "no equivalent", "UnitNormalization"),
+    (lambda pair: transformer(pair, cross_attention=MultiHeadAttention(2, 16)), "the same heads in all layers", ""),
+    (lambda pair: Transformer(60, num_layers=1, hidden_dim=32), "must have as many tokens as the model, 60", ""),
+    (lambda pair: T5(50, 16, 32, num_layers=1, num_heads=2, key_dim=8), "model", "T5"),
 ])  # fmt: skip
-def test_no_equal(ctranslate2, pair, make, told, tmp_path):
-    with pytest.raises(ValueError, match=told) as error:
+def test_no_equal(ctranslate2, pair, make, name, received, tmp_path):
+    with refused(name, received) as error:
         to_ctranslate2(make(pair), tmp_path / "model", pair.source, pair.target)
     assert "\n" not in str(error.value) and not list(tmp_path.iterdir())
 
@@ -145,9 +146,9 @@ def test_folders(ctranslate2, pair, tmp_path, monkeypatch):
     """A folder with files is refused, and one that cannot be written in full is not there."""
     model, given = transformer(pair), (pair.source, pair.target)
     (tmp_path / "note").write_text("mine")
-    with pytest.raises(FileExistsError, match="`folder` must be new or empty. Received: folder="):
+    with refused("folder", tmp_path, FileExistsError):
         to_ctranslate2(model, tmp_path, *given)
-    with pytest.raises(ValueError, match="`quantization` must be None or one of int8, .* Received: quantization='4'"):
+    with refused("quantization", "'4'"):
         to_ctranslate2(model, tmp_path / "new", *given, quantization="4")
 
     def fail(spec, path):
@@ -166,5 +167,5 @@ def test_folders(ctranslate2, pair, tmp_path, monkeypatch):
 
 def test_without_the_package(pair, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(ImportError, match=r"Install ctranslate2: pip install ctranslate2 .*\[ctranslate2\]"):
+    with pytest.raises(ImportError, match="pip install ctranslate2"):
         to_ctranslate2(transformer(pair), tmp_path / "model", pair.source, pair.target)

@@ -21,6 +21,7 @@ from keras_headattn.text import SentencePieceTokenizer
 from tests.interop import translators
 from tests.interop.folders import CONFIGS, ids, state_of, write
 from tests.layers.harness import array, randomize
+from tests.refusals import refused
 
 SIZES = dict(vocabulary_size=20, hidden_dim=8, intermediate_dim=12, num_layers=1, num_heads=2)
 ROBERTA = dict(num_segments=0, pad_id=1, skip_padding=True, pooler=False)
@@ -95,7 +96,7 @@ def test_the_deviation_of_new_weights_goes_along(tmp_path):
 
 def test_a_file_is_replaced_in_full(tmp_path):
     to_hugging_face(built(Bert(**SIZES)), tmp_path)
-    with pytest.raises(ValueError, match="has no equivalent"):
+    with refused("no equivalent", "EvolvingAttention"):
         to_hugging_face(Bert(**SIZES, attention="evolving"), tmp_path)
     assert from_pretrained(tmp_path).num_layers == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
@@ -116,24 +117,23 @@ def test_translators(tmp_path):
     same(model, from_pretrained(tmp_path))
 
 
-@pytest.mark.parametrize("model, told", [
-    (lambda: Bert(**SIZES, attention="evolving"), "Received: EvolvingAttention in"),
-    (lambda: Bert(**SIZES, attention=EvolvingAttention(2, 4, alpha=0.0, beta=0.0)), "Received: EvolvingAttention"),
-    (lambda: Bert(**SIZES, attention=MultiHeadAttention(2, 4, qk_norm=True)), "Received: qk_norm=True"),
-    (lambda: Bert(**SIZES, attention=MultiHeadAttention(2, 4, use_bias=False)), "Received: use_bias=False"),
-    (lambda: Bert(**SIZES, attention=MultiHeadAttention(4, 4)), "Received: num_heads=4, key_dim=4"),
-    (lambda: Bert(**SIZES, activation="elu"), "Received: activation=elu"),
-    (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, head_dim=5), "Received: head_dim=5"),
+@pytest.mark.parametrize("model, received", [
+    (lambda: Bert(**SIZES, attention="evolving"), "EvolvingAttention in"),
+    (lambda: Bert(**SIZES, attention=EvolvingAttention(2, 4, alpha=0.0, beta=0.0)), "EvolvingAttention"),
+    (lambda: Bert(**SIZES, attention=MultiHeadAttention(2, 4, qk_norm=True)), "qk_norm=True"),
+    (lambda: Bert(**SIZES, attention=MultiHeadAttention(2, 4, use_bias=False)), "use_bias=False"),
+    (lambda: Bert(**SIZES, attention=MultiHeadAttention(4, 4)), "num_heads=4, key_dim=4"),
+    (lambda: Bert(**SIZES, activation="elu"), "activation=elu"),
+    (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, head_dim=5), "head_dim=5"),
     (lambda: EncoderClassifier(Bert(**SIZES, embedding_dim=6, pooler=False), 3, "linear"), "kind='linear'"),
-    (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, pooling="mean"), "Received: pooling='mean'"),
-    (lambda: T5(**SIZES, attention="real_former"), "Received: RealFormerAttention"),
-    (lambda: transformer(positions="sinusoidal"), "Received: normalize_first=False, endpoint=True, first=0"),
-    (lambda: transformer(tie_output=False), "a tied output"),
-    (lambda: transformer(norm=None), "an epsilon of 1e-5"),
-    (lambda: keras.Sequential(), "`model` must be a Bert"),
+    (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, pooling="mean"), "pooling='mean'"),
+    (lambda: T5(**SIZES, attention="real_former"), "RealFormerAttention"),
+    (lambda: transformer(positions="sinusoidal"), "normalize_first=False, endpoint=True, first=0"),
+    (lambda: transformer(tie_output=False), "tie_output=False"),
+    (lambda: transformer(norm=None), "1e-06"),
 ])  # fmt: skip
-def test_no_equal(model, told, tmp_path):
-    with pytest.raises(ValueError, match=told) as error:
+def test_no_equal(model, received, tmp_path):
+    with refused("no equivalent", received) as error:
         to_hugging_face(model(), tmp_path / "out")
     assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
 
@@ -165,9 +165,7 @@ def test_transformers_with_tokenizers(pair, arguments, tmp_path):
     """The same logits, and with PyTorch's epsilon the same weights, token ids and start of a translation."""
     model = translators.transformer(pair, **arguments)
     if arguments.get("normalize_first") and model.target_vocabulary_size:
-        with pytest.raises(
-            ValueError, match="one vocabulary only; `to_ctranslate2` takes two. Received: vocab.* 34, 36"
-        ):
+        with refused("to_ctranslate2", "vocabularies of 34, 36"):
             leave(model, pair, tmp_path / "out")
         assert not list(tmp_path.iterdir())
         return
@@ -185,30 +183,29 @@ def test_transformers_with_tokenizers(pair, arguments, tmp_path):
         )
 
 
-@pytest.mark.parametrize("arguments, told", [
-    (dict(attention="evolving"), "Received: EvolvingAttention in"),
-    (dict(relative_positions=RotaryPositions()), "Received: relative_positions="),
-    (dict(attention=MultiHeadAttention(4, 12)), "Received: num_heads=4, key_dim=12"),
-    (dict(norm=keras.layers.RMSNormalization()), "it has layer normalisation with"),
-    (dict(cross_attention=MultiHeadAttention(2, 16)), r"one number of heads .* Received: heads \[2, 4\]"),
-    (dict(activation="elu"), "Received: activation=elu"),
+@pytest.mark.parametrize("arguments, received", [
+    (dict(attention="evolving"), "EvolvingAttention in"),
+    (dict(relative_positions=RotaryPositions()), "relative_positions="),
+    (dict(attention=MultiHeadAttention(4, 12)), "num_heads=4, key_dim=12"),
+    (dict(norm=keras.layers.RMSNormalization()), "RMSNormalization"),
+    (dict(cross_attention=MultiHeadAttention(2, 16)), "heads [2, 4]"),
+    (dict(activation="elu"), "activation=elu"),
 ])  # fmt: skip
-def test_no_equal_with_tokenizers(pair, arguments, told, tmp_path):
-    with pytest.raises(ValueError, match=told):
+def test_no_equal_with_tokenizers(pair, arguments, received, tmp_path):
+    with refused("no equivalent", received):
         leave(translators.transformer(pair, **arguments), pair, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_tokenizers_that_do_not_fit(pair, tmp_path):
     model, proto = translators.transformer(pair), pair.source.get_config()["proto"]
-    lower = SentencePieceTokenizer(proto, lowercase=True)
-    with pytest.raises(ValueError, match="give `source_tokenizer` without them. Received: lowercase=True"):
-        to_hugging_face(model, tmp_path / "out", source_tokenizer=lower, target_tokenizer=pair.target)
-    more = SentencePieceTokenizer(proto, num_sentinels=2)
-    with pytest.raises(ValueError, match="`source_tokenizer` must have as many tokens as the model, .* Received: "):
-        to_hugging_face(model, tmp_path / "out", source_tokenizer=more, target_tokenizer=pair.target)
-    with pytest.raises(ValueError, match="Give both `source_tokenizer` and `target_tokenizer`, or none"):
+    more = f"with {pair.source.vocabulary_size + 2}"
+    for options, received in [({"lowercase": True}, "lowercase=True"), ({"num_sentinels": 2}, more)]:
+        tokenizer = SentencePieceTokenizer(proto, **options)
+        with refused("source_tokenizer", received):
+            to_hugging_face(model, tmp_path / "out", source_tokenizer=tokenizer, target_tokenizer=pair.target)
+    with refused("target_tokenizer", "target_tokenizer=None"):
         to_hugging_face(model, tmp_path / "out", source_tokenizer=pair.source)
-    with pytest.raises(ValueError, match="Only a Transformer takes tokenizers here"):
+    with refused("tokenizers", "model="):
         leave(Bert(**SIZES), pair, tmp_path / "out")
     assert not list(tmp_path.iterdir())

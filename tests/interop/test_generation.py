@@ -6,6 +6,7 @@ import pytest
 
 from keras_headattn.interop import from_pretrained, generation_settings
 from tests.interop.folders import write
+from tests.refusals import refused
 
 
 def with_settings(folder, values, **config):
@@ -44,36 +45,31 @@ def test_arguments_of_a_search(values, config, expected, tmp_path):
 ])  # fmt: skip
 def test_what_searches_here_do_not_have(values, tmp_path):
     folder, key = with_settings(tmp_path, values), list(values)[-1]
-    with pytest.raises(ValueError, match=rf"`ignore=\['{key}'\]` passes them over. Received: {key}=.*generation_conf"):
+    with refused(f"ignore=['{key}']", f"{key}={values[key]} in {folder}"):
         generation_settings(folder)
     assert generation_settings(folder, ignore=[key])["start_id"] == 0
     assert from_pretrained(folder).suppress == ()
 
 
-@pytest.mark.parametrize("values, told", [
-    ({"bad_words_ids": 5}, "`bad_words_ids` must be a list of lists. Received: 5 in .*generation_config.json"),
-    ({"bad_words_ids": [[30]]}, r"`bad_words_ids` must be token ids, 0 to 29. Received: \[30\] in "),
-    ({"suppress_tokens": ["x"]}, r"`suppress_tokens` must be token ids, 0 to 29. Received: \['x'\] in "),
-    ({"eos_token_id": -1}, r"`eos_token_id` must be token ids, 0 to 29. Received: \[-1\] in "),
-    ([], "The configuration must be a dictionary. Received: .*generation_config.json with a list"),
+@pytest.mark.parametrize("values, name, received", [
+    ({"bad_words_ids": 5}, "bad_words_ids", "5 in "),
+    ({"bad_words_ids": [[30]]}, "bad_words_ids", "[30] in "),
+    ({"suppress_tokens": ["x"]}, "suppress_tokens", "['x'] in "),
+    ({"eos_token_id": -1}, "eos_token_id", "[-1] in "),
+    ([], "configuration", "generation_config.json with a list"),
 ])  # fmt: skip
-def test_damaged_settings(values, told, tmp_path):
+def test_damaged_settings(values, name, received, tmp_path):
     for read in (generation_settings, from_pretrained):
-        with pytest.raises(ValueError, match=told):
+        with refused(name, received):
             read(with_settings(tmp_path, values))
 
 
-@pytest.mark.parametrize("values, told", [
-    ({"num_beams": 0}, "`num_beams` must be an integer, at least 1. Received: num_beams=0 in .*generation_config.json"),
-    ({"max_length": 1}, "`max_length` must be an integer, at least 2. Received: max_length=1 in "),
-])  # fmt: skip
-def test_numbers_that_make_no_sense(values, told, tmp_path):
-    with pytest.raises(ValueError, match=told):
-        generation_settings(with_settings(tmp_path, values))
+@pytest.mark.parametrize("name, value", [("num_beams", 0), ("max_length", 1)])
+def test_numbers_that_make_no_sense(name, value, tmp_path):
+    with refused(name, f"{name}={value} in {tmp_path}"):
+        generation_settings(with_settings(tmp_path, {name: value}))
 
 
 def test_models_that_do_not_generate(tmp_path):
-    with pytest.raises(
-        ValueError, match="Only t5, mt5, marian, m2m_100, blenderbot generate. Received: model_type='bert' in "
-    ):
+    with refused("t5", "model_type='bert' in "):
         generation_settings(write(tmp_path, "bert"))

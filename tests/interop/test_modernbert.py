@@ -12,6 +12,7 @@ from keras_headattn.positions import ALiBiPositions, RotaryPositions
 from tests.interop.folders import numbers
 from tests.layers.harness import array, randomize
 from tests.models.encoders import make
+from tests.refusals import refused
 
 VOCABULARY, WIDTH, INNER, LAYERS = 30, 8, 12, 4
 # As in the folders of the hub, and as transformers 5 writes it.
@@ -77,18 +78,18 @@ def test_any_attention(attention, tmp_path):
     assert np.isfinite(array(model(np.array([[1, 5, 6, 2]]))["sequence_output"])).all()
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(norm_bias=True), "must be the same.* Received: .*'norm_bias': True"),
-    (dict(decoder_bias=False), "`decoder_bias` True"),
-    (dict(classifier_activation="relu"), "`classifier_activation` must be 'gelu'. Received: 'relu'"),
-    (dict(layer_types=[SLIDING, FULL, SLIDING, SLIDING]), "`layer_types` must have full_attention first.* Received: "),
-    (dict(rope_parameters={FULL: {"rope_type": "yarn"}}), "`rope_parameters` must be of .* Received: .*yarn"),
-    (dict(num_hidden_layers=5), r"nothing was copied. Received: missing: layers.4.attn.query.weight"),
-    (dict(hidden_size=16), r"Received: of another shape: embeddings.tok_embeddings.weight \(30, 8\), not \(30, 16\)"),
-    (dict(rope_scaling=3), "the key 'rope_scaling', which is not known"),
+@pytest.mark.parametrize("changes, name, received", [
+    (dict(norm_bias=True), "norm_bias", "'norm_bias': True"),
+    (dict(decoder_bias=False), "decoder_bias", ""),
+    (dict(classifier_activation="relu"), "classifier_activation", "'relu'"),
+    (dict(layer_types=[SLIDING, FULL, SLIDING, SLIDING]), "layer_types", [SLIDING, FULL, SLIDING, SLIDING]),
+    (dict(rope_parameters={FULL: {"rope_type": "yarn"}}), "rope_parameters", "yarn"),
+    (dict(num_hidden_layers=5), "nothing was copied", "missing: layers.4.attn.query.weight"),
+    (dict(hidden_size=16), "nothing was copied", "embeddings.tok_embeddings.weight (30, 8), not (30, 16)"),
+    (dict(rope_scaling=3), "ignore=['rope_scaling']", "rope_scaling=3"),
 ])  # fmt: skip
-def test_refused(changes, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
+def test_refused(changes, name, received, tmp_path):
+    with refused(name, received):
         from_pretrained(write(tmp_path, OLD, **changes))
 
 
@@ -100,7 +101,7 @@ def test_an_output_layer_of_its_own_is_refused(tmp_path):
     )
     from_pretrained(tmp_path, head="masked_lm")
     save_file(tensors | {"decoder.weight": np.zeros((VOCABULARY, WIDTH), "float32")}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="must be the embedding. Received: another decoder.weight"):
+    with refused("embedding", "another decoder.weight"):
         from_pretrained(tmp_path, head="masked_lm")
 
 
@@ -122,23 +123,23 @@ def test_out_and_in(head, use_bias, tmp_path):
     assert "layers.0.attn_norm.weight" not in load_file(tmp_path / "model.safetensors")
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (dict(gated=False), "it has gated=True. Received: {'gated': False}"),
-    (dict(num_segments=2), "it has num_segments=0"),
-    (dict(relative_positions=None), "plain rotary positions"),
-    (dict(local_positions=ALiBiPositions()), "plain rotary positions"),
-    (dict(local_positions=RotaryPositions(rotated_share=0.5)), "plain rotary positions"),
-    (dict(attention="talking_heads"), "only multi-head attention"),
+@pytest.mark.parametrize("arguments, received", [
+    (dict(gated=False), {"gated": False}),
+    (dict(num_segments=2), {"num_segments": 2}),
+    (dict(relative_positions=None), None),
+    (dict(local_positions=ALiBiPositions()), "ALiBiPositions"),
+    (dict(local_positions=RotaryPositions(rotated_share=0.5)), "RotaryPositions"),
+    (dict(attention="talking_heads"), "TalkingHeadsAttention"),
 ])  # fmt: skip
-def test_no_equal(arguments, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
+def test_no_equal(arguments, received, tmp_path):
+    with refused("no equivalent", received):
         to_hugging_face(make("modernbert", **arguments), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_parts_of_it_are_no_bert(tmp_path):
     for arguments in (dict(normalize_first=True), dict(max_length=0)):
-        with pytest.raises(ValueError, match="it has (gated|post-norm)"):
+        with refused("no equivalent"):
             to_hugging_face(make(**arguments), tmp_path)
-    with pytest.raises(ValueError, match="post-norm blocks.* Received: model_type='bert'"):
+    with refused("no equivalent", "model_type='bert'"):
         to_hugging_face(Bert(9, 8, 8, 1, 2, max_length=0, pooler=False), tmp_path, model_type="bert")

@@ -13,6 +13,7 @@ from keras_headattn.models import T5, Bert, TransformerEncoder
 from tests.interop.folders import CONFIGS, HEADS, WIDTH, bert_state, ids, numbers, save_tensorflow, state_of, write
 from tests.layers.harness import array
 from tests.models.encoders import move_weights, of_config
+from tests.refusals import refused
 
 KINDS = list(CONFIGS)
 
@@ -85,7 +86,7 @@ def test_every_attention(name, folders):
 
 
 def test_attention_without_keys(folders):
-    with pytest.raises(ValueError, match=r"left over: encoder.layer.0.attention.self.key.bias, .*"):
+    with refused("nothing was copied", "left over: encoder.layer.0.attention.self.key.bias"):
         from_pretrained(folders["bert"], attention="synthesizer")
     report = from_pretrained(folders["bert"], attention="synthesizer", strict=False, return_report=True)[1]
     assert "block_0/attention/dense_kernel" in report.initialised
@@ -109,7 +110,7 @@ def test_the_map_initializer(folders):
     model = from_pretrained(folders["bert"], attention="evolving", map_initializer="identity")
     kernel = array(model.blocks[1].attention.map_kernel)
     np.testing.assert_array_equal(kernel[1, 1], np.eye(HEADS))
-    with pytest.raises(ValueError, match="`map_initializer` is for EvolvingAttention.* Received: att"):
+    with refused("map_initializer", "attention='multi_head'"):
         from_pretrained(folders["bert"], map_initializer="identity")
 
 
@@ -251,23 +252,23 @@ def test_without_pooler(tmp_path):
 # What must be refused, in one line
 
 
-@pytest.mark.parametrize("kind, changes, told", [
-    ("bert", {"position_embedding_type": "relative_key"}, "`position_embedding_type` must be 'absolute'"),
-    ("bert", {"is_decoder": True}, "`is_decoder` must be False"),
-    ("bert", {"rotary_base": 10_000}, "has the key 'rotary_base', which is not known here"),
-    ("bert", {"hidden_act": "mish"}, "`hidden_act` must be one of gelu"),
-    ("bert", {"model_type": "gpt2"}, "`model_type` must be one of bert"),
-    ("bert", {"vocab_size": 31}, r"embeddings.word_embeddings.weight \(30, 8\), not \(31, 8\)"),
-    ("bert", {"num_hidden_layers": 1}, "left over: encoder.layer.1.attention"),
-    ("bert", {"num_hidden_layers": 3}, "missing: encoder.layer.2.attention"),
-    ("t5", {"decoder_start_token_id": 1}, "`decoder_start_token_id` of T5 must be 0"),
-    ("t5", {"tie_word_embeddings": False, "scale_decoder_outputs": True}, "`scale_decoder_outputs` must be False"),
-    ("t5_v1_1", {"feed_forward_proj": "relu"}, "missing: encoder.block.0.layer.1.DenseReluDense.wi.weight"),
+@pytest.mark.parametrize("kind, changes, name, received", [
+    ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type", "'relative_key' in "),
+    ("bert", {"is_decoder": True}, "is_decoder", "True in "),
+    ("bert", {"rotary_base": 10_000}, "ignore=['rotary_base']", "rotary_base=10000 in "),
+    ("bert", {"hidden_act": "mish"}, "hidden_act", "'mish' in "),
+    ("bert", {"model_type": "gpt2"}, "model_type", "'gpt2' in "),
+    ("bert", {"vocab_size": 31}, "nothing was copied", "embeddings.word_embeddings.weight (30, 8), not (31, 8)"),
+    ("bert", {"num_hidden_layers": 1}, "nothing was copied", "left over: encoder.layer.1.attention"),
+    ("bert", {"num_hidden_layers": 3}, "nothing was copied", "missing: encoder.layer.2.attention"),
+    ("t5", {"decoder_start_token_id": 1}, "decoder_start_token_id", "1 in "),
+    ("t5", {"tie_word_embeddings": False, "scale_decoder_outputs": True}, "scale_decoder_outputs", "True in "),
+    ("t5_v1_1", {"feed_forward_proj": "relu"}, "", "missing: encoder.block.0.layer.1.DenseReluDense.wi.weight"),
 ])  # fmt: skip
-def test_refused_configurations(kind, changes, told, tmp_path):
-    with pytest.raises(ValueError, match=told) as error:
+def test_refused_configurations(kind, changes, name, received, tmp_path):
+    with refused(name, received) as error:
         from_pretrained(write(tmp_path, kind, **changes))
-    assert "\n" not in str(error.value) and "Received: " in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 HUGE = [
@@ -283,7 +284,7 @@ HUGE = [
 
 @pytest.mark.parametrize("kind, key, size", HUGE)
 def test_huge_sizes_are_refused_before_memory_is_taken(kind, key, size, tmp_path):
-    with pytest.raises(ValueError, match="The checkpoint does not fit the model, and nothing was copied"):
+    with refused("nothing was copied"):
         from_pretrained(write(tmp_path, kind, **{key: size}))
 
 
@@ -331,20 +332,20 @@ def test_t5_whose_embedding_has_another_name(kept, tmp_path, models):
 def test_t5_of_two_embeddings(tmp_path):
     state = state_of("t5")
     state["decoder.embed_tokens.weight"] = state["shared.weight"] + 1
-    with pytest.raises(ValueError, match="must have one embedding. Received: decoder.embed_tokens.weight other than"):
+    with refused("embedding", "decoder.embed_tokens.weight other than"):
         from_pretrained(write(tmp_path, "t5", state))
 
 
 def test_t5_without_decoder_is_an_encoder_unless_it_says_otherwise(tmp_path):
     state = {name: x for name, x in state_of("t5").items() if not name.startswith("decoder")}
     assert isinstance(from_pretrained(write(tmp_path, "t5", state)), TransformerEncoder)
-    with pytest.raises(ValueError, match="missing: decoder.block.0.layer.0.SelfAttention.q.weight"):
+    with refused("nothing was copied", "missing: decoder.block.0.layer.0.SelfAttention.q.weight"):
         from_pretrained(write(tmp_path, "t5", state, architectures=["T5ForConditionalGeneration"]))
 
 
 @pytest.mark.parametrize("read", [from_pretrained, tokenizer_of])
 def test_names_of_the_hub(read):
-    with pytest.raises(FileNotFoundError, match="hf download .* --local-dir .* Received: path='bert-base-uncased'"):
+    with refused("hf download", "path='bert-base-uncased'", FileNotFoundError):
         read("bert-base-uncased")
 
 
@@ -356,8 +357,7 @@ def test_unknown_keys_may_be_passed_over(tmp_path, models):
 def test_a_missing_and_an_unknown_tensor(tmp_path):
     state = bert_state()
     state["bert.adapter.weight"] = state.pop("bert.encoder.layer.1.output.dense.bias")
-    told = "missing: encoder.layer.1.output.dense.bias; left over: adapter.weight"
-    with pytest.raises(ValueError, match=told):
+    with refused("nothing was copied", "missing: encoder.layer.1.output.dense.bias; left over: adapter.weight"):
         from_pretrained(write(tmp_path, "bert", state))
 
 
@@ -366,7 +366,7 @@ def test_an_output_layer_of_its_own(tmp_path):
     state["cls.predictions.decoder.weight"] = state["bert.embeddings.word_embeddings.weight"].copy()
     from_pretrained(write(tmp_path, "bert", state), head="masked_lm")  # the same once more
     state["cls.predictions.decoder.weight"][0] += 1
-    with pytest.raises(ValueError, match="The output layer must be the embedding. Received: another cls.predictions"):
+    with refused("embedding", "another cls.predictions"):
         from_pretrained(write(tmp_path, "bert", state), head="masked_lm")
 
 
@@ -379,7 +379,7 @@ def test_a_damaged_configuration(text, tmp_path):
 
 
 def test_another_head(folders):
-    with pytest.raises(ValueError, match="`head` of bert must be None or one of masked_lm, classifier, .*. Received: "):
+    with refused("head", "'replaced_token'"):
         from_pretrained(folders["bert"], head="replaced_token")
-    with pytest.raises(ValueError, match="`head` is for BERT, RoBERTa, ELECTRA and ModernBERT"):
+    with refused("head", "'masked_lm' for t5"):
         from_pretrained(folders["t5"], head="masked_lm")

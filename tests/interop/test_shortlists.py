@@ -6,6 +6,7 @@ import pytest
 
 from keras_headattn.interop import read_shortlist
 from tests.interop.translators import pair_of
+from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +29,13 @@ def test_a_table(pair, tmp_path):
     assert list(found.always) == [4, 5, 6]
 
 
-@pytest.mark.parametrize("text, message", [
-    ("a b\n", "Line 1 of .*lex.s2t must be a target piece, a source piece and a probability. Received: 'a b'"),
-    ("a b much\n", "Line 1 of .*lex.s2t must be"),
-    ("a b 0.5\n", "The table must have pieces of the vocabularies. Received: .*lex.s2t without one"),
-    ("", "Received: .*lex.s2t without one"),
+@pytest.mark.parametrize("text, name, received", [
+    ("a b\n", "Line 1 of ", "'a b'"),
+    ("a b much\n", "Line 1 of ", "'a b much'"),
+    ("a b 0.5\n", "pieces", "lex.s2t without one"),
+    ("", "pieces", "lex.s2t without one"),
 ])  # fmt: skip
-def test_wrong_tables(pair, tmp_path, text, message):
+def test_wrong_tables(pair, tmp_path, text, name, received):
     (tmp_path / "lex.s2t").write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with refused(name, received):
         read_shortlist(tmp_path / "lex.s2t", pair.source, pair.target)

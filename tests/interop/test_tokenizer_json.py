@@ -17,6 +17,7 @@ from keras_headattn.text import (
     train_sentencepiece,
 )
 from tests.interop.odd_lines import WORDS, odd_lines
+from tests.refusals import refused
 
 tokenizers = pytest.importorskip("tokenizers")
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
@@ -302,49 +303,49 @@ def small(kind, charsmap):
     return json.loads(tokenizer.to_str())
 
 
-@pytest.mark.parametrize("kind, path, value, told", [
-    ("bert", "model/max_input_chars_per_word", 200, "`model.max_input_chars_per_word` of .* Received: 200"),
-    ("bert", "model/unk_token", "<unk>", "`model.unk_token`"),
-    ("bert", "model/unknown_key", 1, "`model.unknown_key`"),
-    ("bert", "model/vocab", {"[PAD]": 0, "a": 2}, "`model.vocab` .* ids that are not 0 to 1"),
-    ("bert", "model", 5, "`model`"),
-    ("bert", "normalizer/handle_chinese_chars", False, "`normalizer.handle_chinese_chars`"),
-    ("bert", "normalizer/clean_text", False, "`normalizer.clean_text`"),
-    ("bert", "normalizer", {"type": "Sequence", "normalizers": []}, "`normalizer.type`"),
-    ("bert", "pre_tokenizer", {"type": "Whitespace"}, "`pre_tokenizer.type` .* Received: Whitespace"),
-    ("bert", "post_processor", None, "`post_processor` .* Received: None"),
-    ("bert", "post_processor/sep/0", "[PAD]", "`post_processor`"),
-    ("bert", "padding", {"direction": "Left"}, "`padding.direction` .* Received: Left"),
-    ("bert", "truncation", {"direction": "Left"}, "`truncation.direction`"),
-    ("bert", "added_tokens", [{"id": 9, "content": "x"}], r"the ids from 6 on, after the vocabulary. Received: \[9\]"),
-    ("bert", "added_tokens", [{"id": 5, "content": "[PAD]"}], "must have one id. Received: '\\[PAD\\]' of ids 5 and 0"),
-    ("bert", "added_tokens", [{"id": 6, "content": "x", "single_word": True}], r"\(`single_word`\). Received: \['x'\]"),
-    ("bert", "added_tokens", 7, "`added_tokens` must be tokens"),
-    ("roberta", "model/byte_fallback", True, "`model.byte_fallback`"),
-    ("roberta", "model/dropout", 0.1, "`model.dropout`"),
-    ("roberta", "model/ignore_merges", True, "`model.ignore_merges`"),
-    ("roberta", "model/merges", [["a", "c"]], r"vocabulary. Received: merges\[0\]='a c'"),
-    ("roberta", "normalizer", {"type": "NFC"}, "`normalizer` .* Received: {'type': 'NFC'}"),
-    ("roberta", "pre_tokenizer/use_regex", False, "`pre_tokenizer.use_regex`"),
-    ("t5", "model/byte_fallback", True, "`model.byte_fallback`"),
-    ("t5", "model/vocab", [["a", "b"]], "`model.vocab`"),
-    ("t5", "model/unk_id", None, "`model.unk_id`"),
-    ("t5", "model/vocab/1/0", "<end>", "one without </s>"),
-    ("t5", "normalizer", {"type": "NFKC"}, "`normalizer`"),
-    ("t5", "normalizer/precompiled_charsmap", "?", "`precompiled_charsmap` must be base64"),
-    ("t5", "normalizer/precompiled_charsmap", "AAAA", "must be a SentencePiece model"),
-    ("t5", "pre_tokenizer/pretokenizers/0", {"type": "Punctuation"}, "`pre_tokenizer`"),
-    ("t5", "pre_tokenizer/pretokenizers/1/prepend_scheme", "never", "`pre_tokenizer.prepend_scheme`"),
-    ("t5", "pre_tokenizer", {"type": "Metaspace", "replacement": WORD_START}, "neither squeezed nor stripped"),
+@pytest.mark.parametrize("kind, path, value, name, received", [
+    ("bert", "model/max_input_chars_per_word", 200, "model.max_input_chars_per_word", 200),
+    ("bert", "model/unk_token", "<unk>", "model.unk_token", "<unk>"),
+    ("bert", "model/unknown_key", 1, "model.unknown_key", 1),
+    ("bert", "model/vocab", {"[PAD]": 0, "a": 2}, "model.vocab", "ids that are not 0 to 1"),
+    ("bert", "model", 5, "model", 5),
+    ("bert", "normalizer/handle_chinese_chars", False, "normalizer.handle_chinese_chars", False),
+    ("bert", "normalizer/clean_text", False, "normalizer.clean_text", False),
+    ("bert", "normalizer", {"type": "Sequence", "normalizers": []}, "normalizer.type", "Sequence"),
+    ("bert", "pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer.type", "Whitespace"),
+    ("bert", "post_processor", None, "post_processor", None),
+    ("bert", "post_processor/sep/0", "[PAD]", "post_processor", "[PAD]"),
+    ("bert", "padding", {"direction": "Left"}, "padding.direction", "Left"),
+    ("bert", "truncation", {"direction": "Left"}, "truncation.direction", "Left"),
+    ("bert", "added_tokens", [{"id": 9, "content": "x"}], "ids from 6 on", [9]),
+    ("bert", "added_tokens", [{"id": 5, "content": "[PAD]"}], "one id", "'[PAD]' of ids 5 and 0"),
+    ("bert", "added_tokens", [{"id": 6, "content": "x", "single_word": True}], "single_word", ["x"]),
+    ("bert", "added_tokens", 7, "added_tokens", 7),
+    ("roberta", "model/byte_fallback", True, "model.byte_fallback", True),
+    ("roberta", "model/dropout", 0.1, "model.dropout", 0.1),
+    ("roberta", "model/ignore_merges", True, "model.ignore_merges", True),
+    ("roberta", "model/merges", [["a", "c"]], "merges", "merges[0]='a c'"),
+    ("roberta", "normalizer", {"type": "NFC"}, "normalizer", {"type": "NFC"}),
+    ("roberta", "pre_tokenizer/use_regex", False, "pre_tokenizer.use_regex", False),
+    ("t5", "model/byte_fallback", True, "model.byte_fallback", True),
+    ("t5", "model/vocab", [["a", "b"]], "model.vocab", [["a", "b"]]),
+    ("t5", "model/unk_id", None, "model.unk_id", None),
+    ("t5", "model/vocab/1/0", "<end>", "vocabulary", "without </s>"),
+    ("t5", "normalizer", {"type": "NFKC"}, "normalizer", {"type": "NFKC"}),
+    ("t5", "normalizer/precompiled_charsmap", "?", "precompiled_charsmap", "'?'"),
+    ("t5", "normalizer/precompiled_charsmap", "AAAA", "SentencePiece model", "bytes"),
+    ("t5", "pre_tokenizer/pretokenizers/0", {"type": "Punctuation"}, "pre_tokenizer", {"type": "Punctuation"}),
+    ("t5", "pre_tokenizer/pretokenizers/1/prepend_scheme", "never", "pre_tokenizer.prepend_scheme", "never"),
+    ("t5", "pre_tokenizer", {"type": "Metaspace", "replacement": WORD_START}, "pre_tokenizer", "Metaspace"),
 ])  # fmt: skip
-def test_refused_by_name(kind, path, value, told, charsmap, tmp_path):
+def test_refused_by_name(kind, path, value, name, received, charsmap, tmp_path):
     document = small(kind, charsmap)
     extra = {"extra_ids": 0} if kind == "t5" else {}
     assert tokenizer_of(write(tmp_path / "good", kind, document=document, **extra)).encode(["a"])[0].size
     changed(document, path, value)
-    with pytest.raises(ValueError, match=told) as error:
+    with refused(name, received) as error:
         tokenizer_of(write(tmp_path / "bad", kind, document=document, **extra))
-    assert "\n" not in str(error.value) and "Received: " in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "5", '{"model": []}', "[" * 100_000])
