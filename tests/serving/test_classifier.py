@@ -56,16 +56,3 @@ def test_pairs(tokenizer):
     classify = Classifier(model, tokenizer, CLASSES, max_length=4)
     expected = softmax(model((tokenizer(TEXTS)[:, :4], tokenizer(TEXTS[::-1])[:, :4])))
     np.testing.assert_allclose(classify.probabilities(TEXTS, TEXTS[::-1]), expected, rtol=1e-4)
-
-
-def test_errors(tokenizer):
-    model = make_model(tokenizer)
-    classify = Classifier(model, tokenizer, CLASSES)
-    with pytest.raises(ValueError, match="Received: the str 'two cats'"):
-        classify(TEXTS[0])
-    with pytest.raises(ValueError, match="Received: 4 texts and 1 second texts"):
-        classify(TEXTS, TEXTS[:1])
-    with pytest.raises(ValueError, match="classes of the model, 3. Received: 2 names"):
-        Classifier(model, tokenizer, CLASSES[:2])(TEXTS)
-    with pytest.raises(ValueError, match="max_length=0"):
-        Classifier(model, tokenizer, CLASSES, max_length=0)

@@ -25,6 +25,7 @@ from keras_headattn.serving import Server, _server, _server_models, export_class
 from keras_headattn.serving._server_models import ServedModel
 from keras_headattn.serving._versions import save_signatures, write_examples
 from keras_headattn.text import WordTokenizer
+from tests.refusals import refused
 
 TEXTS = ["the cat sat", "a dog", "", "the the cat"]
 
@@ -507,22 +508,9 @@ def test_limits_of_time_and_rate(folders):
         assert headers["Retry-After"] == "1"
 
 
-def test_arguments(folders, tmp_path):
-    for arguments, message in [
-        (dict(models={}), "at least one folder"),
-        (dict(models={"x": tmp_path / "none"}), "There is no folder of SavedModels"),
-        (dict(models={"x": folders / "numbers" / "1"}), "Give the folder of all versions"),
-        (dict(models={"a/b": tmp_path}), "names that fit a URL"),
-        (dict(models={"x": tmp_path}, keep=0), "`keep` must be a positive integer"),
-        (
-            dict(models={"x": tmp_path}, read_seconds=0),
-            "`read_seconds` must be a finite number, above 0. Received: read_seconds=0",
-        ),
-        (dict(models={"x": tmp_path}, rate="9"), "`rate` must be a finite number, above 0. Received: rate='9'"),
-        (dict(models={"x": tmp_path}, origins=["example.com"]), "must be like http://localhost:8501"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            Server(**arguments)
+def test_folders_and_ports(folders, tmp_path):
+    with refused("folder of all versions", folders / "numbers" / "1"):
+        Server({"x": folders / "numbers" / "1"})
     with Server({"x": tmp_path}, port=0) as server:
         assert ask(server, "/v1/models/x:predict", {"instances": [1]})[0] == 404
         for option, ports in (
@@ -531,9 +519,9 @@ def test_arguments(folders, tmp_path):
         ):
             other = Server({"x": tmp_path}, **ports)
             other.models = None  # which would take long to load
-            with pytest.raises(OSError, match=f"Give another {option} or --host"):
+            with refused(f"{option} or --host", server.port, OSError):
                 other.start()
-    with pytest.raises(OSError, match="Give another --port or --host"):
+    with refused("--port or --host", 70000, OSError):
         Server({"x": tmp_path}, port=70_000).start()
 
 
@@ -541,6 +529,6 @@ def test_arguments(folders, tmp_path):
 def test_missing_packages(folders, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     server, name = Server({"numbers": folders / "numbers"}, port=0), package.replace("_", "-")
-    with pytest.raises(ImportError, match=rf'^Install {name}: pip install {name} .*pip install -e "\.\[serving\]"\)$'):
+    with pytest.raises(ImportError, match=rf"pip install {name} .*\[serving\]"):
         server.start()
     assert server.models["numbers"].loaded == {}  # before models are loaded

@@ -153,17 +153,6 @@ def test_the_saved_model_finds_the_same(tokenizer, tmp_path):
         assert call(text=tf.constant([], tf.string))["kinds"].shape[0] == 0
 
 
-def test_mistakes(tokenizer, lookup):
-    with pytest.raises(ValueError, match="`tag_names` must begin with O"):
-        Tagger(lookup, tokenizer, TAGS[1:])
-    with pytest.raises(ValueError, match="must be a list of str"):
-        Tagger(lookup, tokenizer, TAGS)("zoe")
-    with pytest.raises(ValueError, match="must be at least 4"):
-        Tagger(lookup, tokenizer, TAGS, max_length=3)
-    with pytest.raises(ValueError, match="`class_names` must name the classes of the model, 5"):
-        Tagger(lookup, tokenizer, TAGS[:3])(["zoe"])
-
-
 def test_joined_words_are_found_again():
     words = [["Zoë", "🙂", "x"], [], ["y"]]
     texts, starts, ends = join_words(words)

@@ -175,8 +175,6 @@ def test_shortlists(tokenizer):
         (found,), (expected,) = translate([sentence]), plain([sentence])
         assert found.text == expected.text and found.score == pytest.approx(expected.score, rel=1e-4)
     assert translate(ENGLISH[:1], prefixes=["kein"])[0].text.startswith("kein")
-    with pytest.raises(ValueError, match="must be of the vocabularies, of 40 and 40 tokens. Received: a table of 39"):
-        Translator(make_model(), tokenizer, tokenizer, shortlist=Shortlist(table[:39], size=12), **OPTIONS)
 
 
 def test_scores_of_tokens(tokenizer):
@@ -200,62 +198,10 @@ def test_scores_of_given_translations(translate, tokenizer):
         assert scored.score == pytest.approx(expected.sum(), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "sources, targets, message",
-    [
-        ("cat", "Hut", "lists of str of the same length. Received: str of length 3, str of length 3"),
-        (ENGLISH, GERMAN[:1], "lists of str of the same length. Received: list of length 3, list of length 1"),
-        (ENGLISH, [*GERMAN[:2], "Katze " * 20], "A target must have at most 12 tokens, .* Received: [0-9]+ tokens"),
-    ],
-)
-def test_what_cannot_be_scored(tokenizer, sources, targets, message):
-    translate = Translator(make_model(positions=LearnedPositions(12)), tokenizer, tokenizer, **OPTIONS)
-    with pytest.raises(ValueError, match=message):
-        translate.score(sources, targets)
-
-
 def test_as_many_positions_as_tokens(tokenizer):
     longest = max(map(len, tokenizer.encode(GERMAN)))
     translate = Translator(make_model(positions=LearnedPositions(longest)), tokenizer, tokenizer, **OPTIONS)
     assert [each.text for each in translate.score(ENGLISH, GERMAN)] == GERMAN
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"prefixes": "die"}, "`prefixes` must be a list of 3 str.* Received: 'die'"),
-        ({"prefixes": ["die"]}, "`prefixes` must be a list of 3 str.* Received: \\['die'\\]"),
-        (
-            {"prefixes": ["", "ein Hund lief der Katze nach und schlief", ""]},
-            "at most 8 tokens.* Received: .*'ein Hund",
-        ),
-    ],
-)
-def test_wrong_prefixes(translate, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        translate(ENGLISH, **arguments)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"beam_size": 21}, "half of 40 pieces. Received: beam_size=21"),
-        ({"max_source_length": 1}, "Received: max_source_length=1"),
-        ({"max_source_length": 13}, "at most 12, the model's.*Received: max_source_length=13"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"num_hypotheses": 0}, "`num_hypotheses` must be a positive integer. Received: num_hypotheses=0"),
-        ({"num_hypotheses": 3}, "`num_hypotheses` must be at most 2, .* Received: num_hypotheses=3"),
-        ({"max_length": 13}, "at most 12"),
-    ],
-)
-def test_errors(tokenizer, options, message):
-    with pytest.raises(ValueError, match=message):
-        Translator(make_model(positions=LearnedPositions(12)), tokenizer, tokenizer, **OPTIONS | options)
-
-
-def test_a_sentence_that_is_no_list(translate):
-    with pytest.raises(ValueError, match="list of str. Received: the str 'the cat"):
-        translate(ENGLISH[0])
 
 
 def test_steps_before_and_after(tokenizer):
