@@ -2,33 +2,24 @@
 
 import pytest
 
-from keras_headattn.data import (
-    LabelledBatches,
-    LabelledText,
-    ParallelCorpus,
-    TokenBatches,
-    choose_buckets,
-    pack_ids,
-    read_labelled,
-    source_batches,
-)
+from keras_headattn import data
 from tests.data.test_parallel import write
 from tests.refusals import refusals, refused
 
 
 def labelled(labels, **options):
-    return lambda: LabelledBatches({"text": [[5], [6, 7, 8]]}, labels, **({"batch_size": 8} | options))
+    return lambda: data.LabelledBatches({"text": [[5], [6, 7, 8]]}, labels, **({"batch_size": 8} | options))
 
 
 test_token_batches = refusals(
-    (lambda: TokenBatches({"source": [[3]], "target": []}), "columns", "source with 1, target with 0"),
-    (lambda: TokenBatches({"source": []}), "columns", "source with 0"),
-    (lambda: TokenBatches({}), "columns", "no columns"),
-    (lambda: TokenBatches({"source": [[3], []], "target": [[3], [3]]}), "columns", "source[1]=[]"),
-    (lambda: TokenBatches({"source": [[3]], "target": [[4, 0, 3]]}), "columns", "target[0]=[4, 0, 3]"),
-    (lambda: TokenBatches({"source": [[3]]}, bucket_lengths=(8, 4)), "bucket_lengths", "bucket_lengths=(8, 4)"),
-    (lambda: TokenBatches({"source": [[3]]}, bucket_lengths=()), "bucket_lengths", "bucket_lengths=()"),
-    (lambda: TokenBatches({"source": [[3]]}, 31, num_replicas=2), "tokens_per_batch", "0 x 16"),
+    (lambda: data.TokenBatches({"source": [[3]], "target": []}), "columns", "source with 1, target with 0"),
+    (lambda: data.TokenBatches({"source": []}), "columns", "source with 0"),
+    (lambda: data.TokenBatches({}), "columns", "no columns"),
+    (lambda: data.TokenBatches({"source": [[3], []], "target": [[3], [3]]}), "columns", "source[1]=[]"),
+    (lambda: data.TokenBatches({"source": [[3]], "target": [[4, 0, 3]]}), "columns", "target[0]=[4, 0, 3]"),
+    (lambda: data.TokenBatches({"source": [[3]]}, bucket_lengths=(8, 4)), "bucket_lengths", "bucket_lengths=(8, 4)"),
+    (lambda: data.TokenBatches({"source": [[3]]}, bucket_lengths=()), "bucket_lengths", "bucket_lengths=()"),
+    (lambda: data.TokenBatches({"source": [[3]]}, 31, num_replicas=2), "tokens_per_batch", "0 x 16"),
 )
 
 test_labelled_batches = refusals(
@@ -43,13 +34,13 @@ test_labelled_batches = refusals(
 )
 
 test_others = refusals(
-    (lambda: choose_buckets([], 3), "lengths", "0 distinct lengths, number=3"),
-    (lambda: choose_buckets([4], 0), "number", "number=0"),
-    (lambda: source_batches([[4] * 9], (4, 8)), "bucket_lengths", "bucket_lengths=(4, 8)"),
-    (lambda: pack_ids([[1], [1] * 5], 4), "ids", "5 ids for length=4"),
-    (lambda: pack_ids([], 0), "length", "length=0"),
-    (lambda: ParallelCorpus(["a", "b"], ["c"], "demo"), "target", "2 source and 1 target lines in demo"),
-    (lambda: LabelledText(["a", "b"], ["c", "d"], "demo").split([0.001]), "Every part", "2 in parts of [0.001]"),
+    (lambda: data.choose_buckets([], 3), "lengths", "0 distinct lengths, number=3"),
+    (lambda: data.choose_buckets([4], 0), "number", "number=0"),
+    (lambda: data.source_batches([[4] * 9], (4, 8)), "bucket_lengths", "bucket_lengths=(4, 8)"),
+    (lambda: data.pack_ids([[1], [1] * 5], 4), "ids", "5 ids for length=4"),
+    (lambda: data.pack_ids([], 0), "length", "length=0"),
+    (lambda: data.ParallelCorpus(["a", "b"], ["c"], "demo"), "target", "2 source and 1 target lines in demo"),
+    (lambda: data.LabelledText(["a", "b"], ["c", "d"], "demo").split([0.001]), "Every part", "2 in parts of [0.001]"),
 )
 
 
@@ -69,4 +60,4 @@ test_others = refusals(
 def test_labelled_text(tmp_path, name, text, place, received):
     path = write(tmp_path / name, text)
     with refused(place.format(path), received):
-        read_labelled([path], "text", "label")
+        data.read_labelled([path], "text", "label")

@@ -1,9 +1,9 @@
 import pytest
 
 from keras_headattn.text import ModernBertTokenizer
-from keras_headattn.text._byte_pair_tokenizer import byte_signs
+from tests.text.test_byte_pair_tokenizer import SIGNS
 
-VOCABULARY = [*byte_signs(), "at", "Ġc", "Ġcat", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+VOCABULARY = [*SIGNS.values(), "at", "Ġc", "Ġcat", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
 
 
 @pytest.fixture(scope="module")

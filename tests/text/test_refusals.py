@@ -7,16 +7,7 @@ import tempfile
 import keras
 import tensorflow as tf
 
-from keras_headattn.text import (
-    BytePairTokenizer,
-    QuestionWindows,
-    SentencePieceTokenizer,
-    WordPieceTokenizer,
-    WordTokenizer,
-    learn_wordpieces,
-    learn_words,
-    train_sentencepiece,
-)
+from keras_headattn import text
 from tests.refusals import refusals
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
@@ -29,23 +20,27 @@ PIECES = [*SPECIALS, "a", "cat"]
 def model():
     """A SentencePiece model of 40 pieces, as bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        return train_sentencepiece(SENTENCES, pathlib.Path(folder, "a.model"), 40).read_bytes()
+        return text.train_sentencepiece(SENTENCES, pathlib.Path(folder, "a.model"), 40).read_bytes()
 
 
 def byte_pairs(vocabulary=BYTE_PAIRS, merges=(), **options):
-    return lambda: BytePairTokenizer(vocabulary, merges, **options)
+    return lambda: text.BytePairTokenizer(vocabulary, merges, **options)
 
 
 def sentence_pieces(**options):
-    return lambda: SentencePieceTokenizer(model(), **options)
+    return lambda: text.SentencePieceTokenizer(model(), **options)
 
 
 def called(make, *texts):
     return lambda: make()(*texts)
 
 
+def windows(**options):
+    return lambda: text.QuestionWindows(text.WordPieceTokenizer(PIECES), **options)
+
+
 def training(sentences=SENTENCES, size=24, *arguments, **options):
-    return lambda: train_sentencepiece(sentences, pathlib.Path("none", "a.model"), size, *arguments, **options)
+    return lambda: text.train_sentencepiece(sentences, pathlib.Path("none", "a.model"), size, *arguments, **options)
 
 
 test_byte_pair_tokenizer = refusals(
@@ -66,28 +61,28 @@ test_byte_pair_tokenizer = refusals(
 )
 
 test_word_piece_tokenizer = refusals(
-    (lambda: WordPieceTokenizer(["[PAD]", "[CLS]", "a"]), "vocabulary", "without [UNK], [SEP]"),
-    (lambda: WordPieceTokenizer([*PIECES, "a"]), "vocabulary", "'a' in vocabulary[6], as in vocabulary[4]"),
-    (lambda: WordPieceTokenizer(SPECIALS), "vocabulary", "4 tokens"),
-    (lambda: WordPieceTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
-    (lambda: WordPieceTokenizer(PIECES, max_length=3), "max_length", 3),
-    (lambda: WordPieceTokenizer(PIECES, max_length=0), "max_length", 0),
-    (lambda: WordPieceTokenizer(PIECES).id_to_token(6), "token_id", 6),
-    (lambda: WordPieceTokenizer(PIECES)(["a"], [["a", "b"]]), "second_texts", "strings of shape (1, 2)"),
+    (lambda: text.WordPieceTokenizer(["[PAD]", "[CLS]", "a"]), "vocabulary", "without [UNK], [SEP]"),
+    (lambda: text.WordPieceTokenizer([*PIECES, "a"]), "vocabulary", "'a' in vocabulary[6], as in vocabulary[4]"),
+    (lambda: text.WordPieceTokenizer(SPECIALS), "vocabulary", "4 tokens"),
+    (lambda: text.WordPieceTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
+    (lambda: text.WordPieceTokenizer(PIECES, max_length=3), "max_length", 3),
+    (lambda: text.WordPieceTokenizer(PIECES, max_length=0), "max_length", 0),
+    (lambda: text.WordPieceTokenizer(PIECES).id_to_token(6), "token_id", 6),
+    (lambda: text.WordPieceTokenizer(PIECES)(["a"], [["a", "b"]]), "second_texts", "strings of shape (1, 2)"),
 )
 
 test_word_tokenizer = refusals(
-    (lambda: WordTokenizer([]), "vocabulary", []),
-    (lambda: WordTokenizer(["cat", "dog", "cat"]), "vocabulary", ["cat"]),
-    (lambda: WordTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
-    (lambda: WordTokenizer(["cat"])(tf.constant([["a", "b"]])), "strings", "strings of shape (1, 2)"),
-    (lambda: WordTokenizer(["cat"]).id_to_token(3), "word_id", 3),
+    (lambda: text.WordTokenizer([]), "vocabulary", []),
+    (lambda: text.WordTokenizer(["cat", "dog", "cat"]), "vocabulary", ["cat"]),
+    (lambda: text.WordTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
+    (lambda: text.WordTokenizer(["cat"])(tf.constant([["a", "b"]])), "strings", "strings of shape (1, 2)"),
+    (lambda: text.WordTokenizer(["cat"]).id_to_token(3), "word_id", 3),
 )
 
 test_sentence_piece_tokenizer = refusals(
-    (lambda: SentencePieceTokenizer(b"junk"), "proto", "4 bytes"),
-    (lambda: SentencePieceTokenizer("vocabulary/none.model"), "proto", "vocabulary/none.model", FileNotFoundError),
-    (lambda: SentencePieceTokenizer("runs/Wörter.model"), "proto", "runs/Wörter.model", FileNotFoundError),
+    (lambda: text.SentencePieceTokenizer(b"junk"), "proto", "4 bytes"),
+    (lambda: text.SentencePieceTokenizer("vocabulary/none.model"), "proto", "vocabulary/none.model", FileNotFoundError),
+    (lambda: text.SentencePieceTokenizer("runs/Wörter.model"), "proto", "runs/Wörter.model", FileNotFoundError),
     (sentence_pieces(sequence_length=2, add_bos=True), "sequence_length", 2),
     (sentence_pieces(max_length=1), "max_length", 1),
     (sentence_pieces(num_sentinels=-1), "num_sentinels", -1),
@@ -116,14 +111,14 @@ test_training_of_sentence_pieces = refusals(
 )
 
 test_other_learning = refusals(
-    (lambda: learn_words(["a a"], min_count=3), "occur 3 times", "1 other"),
-    (lambda: learn_words(["a a b"], vocabulary_size=1), "vocabulary_size", 1),
-    (lambda: learn_wordpieces(["abc abd"], 12), "possible size is 13", 12),
-    (lambda: learn_wordpieces(["", " "], 20), "must have words", "texts without any"),
+    (lambda: text.learn_words(["a a"], min_count=3), "occur 3 times", "1 other"),
+    (lambda: text.learn_words(["a a b"], vocabulary_size=1), "vocabulary_size", 1),
+    (lambda: text.learn_wordpieces(["abc abd"], 12), "possible size is 13", 12),
+    (lambda: text.learn_wordpieces(["", " "], 20), "must have words", "texts without any"),
 )
 
 test_question_windows = refusals(
-    (lambda: QuestionWindows(WordPieceTokenizer(PIECES), 10, max_question_length=7), "max_length", "max_length=10"),
-    (lambda: QuestionWindows(WordPieceTokenizer(PIECES), stride=0), "stride", 0),
-    (lambda: QuestionWindows(WordPieceTokenizer(PIECES), max_question_length=-1), "max_question_length", -1),
+    (windows(max_length=10, max_question_length=7), "max_length", "max_length=10"),
+    (windows(stride=0), "stride", 0),
+    (windows(max_question_length=-1), "max_question_length", -1),
 )

@@ -6,20 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.training import (
-    ClusterReport,
-    Compilations,
-    GradientNorm,
-    Resume,
-    TensorBoardCurves,
-    TimeLimit,
-    Utilization,
-    average_weights,
-    cache_compilations,
-    cluster_from_environment,
-    make_strategy,
-    write_projector,
-)
+from keras_headattn import training
 from tests.refusals import refusals
 from tests.training.test_cluster import SLURM
 
@@ -36,14 +23,14 @@ def fitted(callbacks, *layers):
 
 
 def resume(**arguments):
-    return lambda: Resume("none", **arguments)
+    return lambda: training.Resume("none", **arguments)
 
 
 def environment(variables, **more):
     variables = variables | {
         name: value if isinstance(value, str) else json.dumps(value) for name, value in more.items()
     }
-    return lambda: cluster_from_environment(variables)
+    return lambda: training.cluster_from_environment(variables)
 
 
 def of_tensorflow(kind="worker", index=0, **cluster):
@@ -51,14 +38,14 @@ def of_tensorflow(kind="worker", index=0, **cluster):
 
 
 test_callbacks = refusals(
-    (lambda: average_weights(None, []), "paths", "none"),
-    (lambda: TimeLimit(0), "seconds", 0),
-    (lambda: Utilization(6, 0), "peak_flops", 0),
+    (lambda: training.average_weights(None, []), "paths", "none"),
+    (lambda: training.TimeLimit(0), "seconds", 0),
+    (lambda: training.Utilization(6, 0), "peak_flops", 0),
     *(
-        (lambda steps=s: TensorBoardCurves("none", profile_steps=steps), "profile_steps", s)
+        (lambda steps=s: training.TensorBoardCurves("none", profile_steps=steps), "profile_steps", s)
         for s in [(10,), (0, 2), (5, 4)]
     ),
-    (lambda: write_projector("none", {"tokens": (np.eye(5), ["a"])}), "embeddings", "1 labels for 5 rows of tokens"),
+    (lambda: training.write_projector("none", {"a": (np.eye(5), ["b"])}), "embeddings", "1 labels for 5 rows of a"),
     (resume(every=0), "every", 0),
     (resume(every=0.5), "every", 0.5),
     (resume(keep=0), "keep", 0),
@@ -69,19 +56,19 @@ test_callbacks = refusals(
 )
 
 test_models = refusals(
-    (fitted([Compilations()], keras.Input((4,))), "training.Model", "folder=None"),
-    (fitted([GradientNorm()], keras.Input((4,))), "training.Model", "Sequential"),
-    (fitted([ClusterReport()], keras.Input((4,))), "DisentangledMaskAttention", "model="),
-    (fitted([Resume("none")]), "model", "which is not built"),
-    (lambda: fitted(Resume("none"), keras.Input((4,)))(), "list", "callbacks="),
+    (fitted([training.Compilations()], keras.Input((4,))), "training.Model", "folder=None"),
+    (fitted([training.GradientNorm()], keras.Input((4,))), "training.Model", "Sequential"),
+    (fitted([training.ClusterReport()], keras.Input((4,))), "DisentangledMaskAttention", "model="),
+    (fitted([training.Resume("none")]), "model", "which is not built"),
+    (lambda: fitted(training.Resume("none"), keras.Input((4,)))(), "list", "callbacks="),
 )
 
 test_devices = refusals(
-    *((lambda number=n: make_strategy(number), "replicas", f"replicas={n}") for n in (0, -1, 1.5, "2")),
-    (lambda: (tf.constant(0), make_strategy(5)), "4 logical", "replicas=5"),
-    (lambda: make_strategy(kind="horovod"), "kind", "horovod"),
-    (lambda: make_strategy(2, kind="multi_worker"), "CUDA_VISIBLE_DEVICES", "replicas=2"),
-    (lambda: (tf.constant(0), cache_compilations("none")), "cache_compilations", "folder=none", RuntimeError),
+    *((lambda number=n: training.make_strategy(number), "replicas", f"replicas={n}") for n in (0, -1, 1.5, "2")),
+    (lambda: (tf.constant(0), training.make_strategy(5)), "4 logical", "replicas=5"),
+    (lambda: training.make_strategy(kind="horovod"), "kind", "horovod"),
+    (lambda: training.make_strategy(2, kind="multi_worker"), "CUDA_VISIBLE_DEVICES", "replicas=2"),
+    (lambda: (tf.constant(0), training.cache_compilations("none")), "cache", "folder=none", RuntimeError),
 )
 
 test_environments = refusals(
