@@ -33,17 +33,14 @@ def test_draws_the_runs(tmp_path, figures):
     assert (tmp_path / "curves.png").exists()
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["one", "--by", "minutes"], "lacks training_seconds"),
-        (["one", "--quantities", "accuracy"], "lacks accuracy; it has val_loss, val_bleu"),
-        (["three"], "no run in three"),
-        (["empty"], "no run in empty that has finished an epoch"),
-        (["one", "one/"], "Give each folder once"),
-        (["one", "other"], r"no scores in common. .*Received: one, other of recipes.imagenet"),
-    ],
-)
+@pytest.mark.parametrize("arguments, message", [
+    (["one", "--by", "minutes"], "lacks training_seconds"),
+    (["one", "--quantities", "accuracy"], "lacks accuracy; it has val_loss, val_bleu"),
+    (["three"], "no run in three"),
+    (["empty"], "no run in empty"),
+    (["one", "one/"], "Received: one one/"),
+    (["one", "other"], "--quantities.*Received: one, other of recipes.imagenet"),
+])  # fmt: skip
 def test_errors(tmp_path, monkeypatch, arguments, message):
     make_run(tmp_path / "one", [3.0, 2.0], val_bleu=10.0)
     make_run(tmp_path / "empty", [])
@@ -97,5 +94,5 @@ def test_matplotlib_is_asked_for(tmp_path, monkeypatch):
     run = make_run(tmp_path / "one", [3.0])
     for module in ("matplotlib", "matplotlib.figure", "matplotlib.lines"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(SystemExit, match="error: Install matplotlib"):
+    with pytest.raises(SystemExit, match="pip install matplotlib"):
         main([run])

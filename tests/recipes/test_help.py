@@ -49,9 +49,24 @@ def test_the_most_used_options_come_first(name, helped):
 @pytest.mark.parametrize("name", RECIPES)
 def test_names_of_configs_are_at_the_end(name, helped):
     before, _, names = helped[0][name].partition("Names for --config: ")
-    assert "the config.json of a run" in " ".join(before.split())
+    assert "config.json" in " ".join(before.split())
     recipe = importlib.import_module(f"recipes.{name}.__main__").RECIPE
     assert names.replace(",", " ").split() == recipe.config_names()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_all_settings_are_options(name, helped):
+    recipe = importlib.import_module(f"recipes.{name}.__main__").RECIPE
+    options = {"--" + field.name.replace("_", "-") for field in fields(recipe.settings)}
+    assert options <= {*re.findall(r"--[\w-]+", helped[0][name])}
+
+
+@pytest.mark.parametrize("name, text", [
+    ("answer", "initializer_range"), ("glue", "head_dim"), ("glue", "gradient_accumulation_steps"),
+    ("imagenet", "[30 60 80 90]"),
+])  # fmt: skip
+def test_arguments_and_defaults_are_listed(name, text, helped):
+    assert text in helped[0][name]
 
 
 def test_help_needs_no_tensorflow(helped):

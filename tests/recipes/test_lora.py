@@ -9,7 +9,6 @@ from keras_headattn.models import Bert
 from recipes.engine.config import override
 from recipes.glue.__main__ import RECIPE
 from recipes.glue.settings import GlueConfig
-from recipes.translate.settings import TranslateConfig
 from tests.recipes.commands import train_here
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
@@ -50,21 +49,5 @@ def test_a_run_leaves_a_model_without_lora_and_can_be_interrupted(config, tmp_pa
     assert before.keys() == after.keys()
 
 
-@pytest.mark.parametrize(
-    ("cls", "given", "message"),
-    [
-        (GlueConfig, dict(embedded=True, size="bert_tiny"), "--lora-rank needs a pre-trained model: --checkpoint"),
-        (TranslateConfig, dict(embedded=True), "--lora-rank needs a pre-trained model: --pretrained"),
-        (GlueConfig, dict(checkpoint="bert", repulsive="svgd"), "--repulsive svgd moves whole kernels"),
-        (GlueConfig, dict(checkpoint="bert", attention_regularizer="cosine"), "--attention-regularizer cosine moves"),
-    ],
-)
-def test_errors(cls, given, message):
-    with pytest.raises(ValueError, match=f"{message}.* Received: lora_rank=2"):
-        cls(**given, lora_rank=2)
-
-
-def test_alpha_needs_a_rank():
-    with pytest.raises(ValueError, match="--lora-alpha is for --lora-rank. Received: lora_alpha=2.0"):
-        GlueConfig(embedded=True, size="bert_tiny").refuse_unused({"lora_alpha": 2.0})
+def test_runs_with_lora_begin_pretrained():
     assert GlueConfig(embedded=True, size="bert_tiny", pretraining_epochs=1, lora_rank=2).begins_pretrained

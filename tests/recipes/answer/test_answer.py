@@ -114,13 +114,6 @@ def test_training_on_files(quick, recipe, tmp_path):
     assert (tmp_path / "run" / "results" / "dev,max_answer_length=3" / "scores.json").exists()
 
 
-def test_help_names_every_setting(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    text = capsys.readouterr().out
-    assert all(name in text for name in ("--checkpoint", "--stride", "--max-answer-length", "initializer_range"))
-
-
 def test_made_questions_have_their_answers():
     task = number_questions(60, 30, 30)
     for questions in task.values():

@@ -66,7 +66,7 @@ def test_seeds_of_other_settings_are_refused(started, tmp_path):
     config = seeds.plan(override(NUMBER_WORDS, {"run": str(tmp_path)}), [2])[0]
     Run(config.run, RECIPE).start(config)
     (pathlib.Path(config.run) / "results").mkdir()
-    with pytest.raises(SystemExit, match="batch_size"):
+    with pytest.raises(SystemExit, match="batch_size=32 .now 8"):
         main(["--embedded", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
     assert started == []
 
@@ -78,7 +78,7 @@ def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
     main(arguments)
     folder = pathlib.Path("runs/quick_classify/seed=2")
     Run(folder, RECIPE).save_config(RECIPE.named_config(str(folder / "settings.json")))
-    with pytest.raises(SystemExit, match="other settings: batch_size"):
+    with pytest.raises(SystemExit, match="batch_size=32 .now 8"):
         main([*arguments, "--batch-size", "8", "--run", "runs/quick_classify"])
     assert started == [2, "--afresh"]
     main([*arguments, "--batch-size", "8"])
@@ -92,7 +92,7 @@ def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys
     table.write_text("review,second,stars\n" + "red,blue,1\n" * 60)
     config = config_of(table, epochs=1, seed=3)
     save_config(config, tmp_path / "settings.json", "classify")
-    with pytest.raises(SystemExit, match="two labels or more"):
+    with pytest.raises(SystemExit, match="data.csv must have two labels"):
         main(["--config", str(tmp_path / "settings.json"), "--afresh"])
     assert (tmp_path / "run" / "results" / "old").exists()
     table.write_text(good)

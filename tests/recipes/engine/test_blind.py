@@ -7,6 +7,7 @@ from scipy import stats
 
 from recipes.compare import main
 from recipes.engine.blind import tally
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_sheet_is_filled_and_tallied(runs, tmp_path, capsys, delimiter):
     main(arguments)
     assert "the same for 3 of 40 inputs" in capsys.readouterr().out
     first = sheet.read_bytes()
-    with pytest.raises(SystemExit, match="is not replaced. Give another --output"):
+    with refused("--output", sheet, SystemExit):
         main(arguments)
     sheet.unlink()
     main(arguments)
@@ -62,12 +63,12 @@ def test_a_sheet_is_filled_and_tallied(runs, tmp_path, capsys, delimiter):
 
 def test_mistakes(runs, tmp_path):
     sheet = tmp_path / "sheet.csv"
-    with pytest.raises(SystemExit, match="--set must be one that both wrote: test. Received: other"):
+    with refused("--set", "other", SystemExit):
         main(["sheet", *runs, "--set", "other", "--output", str(sheet)])
     main(["sheet", *runs, "--output", str(sheet)])
     fill(sheet, lambda row: [*row[:5], "both"])
-    with pytest.raises(SystemExit, match="must have A, B or =.*better='both'"):
+    with refused("A, B or =", "better='both'", SystemExit):
         main(["tally", str(sheet)])
     (tmp_path / "svgd" / "results" / "test" / "sources.txt").write_text("another\n")
-    with pytest.raises(SystemExit, match="must have the same test set"):
+    with refused("test set", "test of other sources", SystemExit):
         main(["sheet", *runs, "--output", str(tmp_path / "other.csv")])

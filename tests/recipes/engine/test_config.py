@@ -12,6 +12,7 @@ from recipes.pretrain.__main__ import RECIPE as RECIPE_OF_PRETRAIN
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.settings import TranslateConfig
 from tests.recipes.commands import all_configs
+from tests.refusals import refused
 
 
 @settings()
@@ -59,7 +60,7 @@ def test_help_of_some_options_with_another_default(capsys):
     with pytest.raises(SystemExit):
         parse("--help", names=("size",), default="the run's")
     text = capsys.readouterr().out
-    assert "a number [the run's]" in text and "--rate" not in text
+    assert "[the run's]" in text and "--rate" not in text
 
 
 @settings()
@@ -108,30 +109,11 @@ def test_help_has_the_most_used_options_first_and_each_title_once(capsys):
     assert "--columns NAME" in text and "one column; one of c0, c1, c2," in text and "{c0" not in text
 
 
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({"size": "4"}, "`size` must be int.*size='4'"),
-        ({"size": True}, "`size` must be int"),
-        ({"kind": "c"}, "one of a, b.*kind='c'"),
-        ({"files": "x"}, "list of str"),
-        ({"speed": 1}, "no setting 'speed'"),
-        ({"rate": None}, "`rate` must be float"),
-        ({"rate": -0.1}, "--rate must be at least 0. Received: rate=-0.1"),
-        ({"rate": 9.0}, "--rate must be below 9. Received: rate=9.0"),
-        ({"limit": 0}, "--limit must be above 0. Received: limit=0"),
-    ],
-)
-def test_wrong_values_are_named(values, message):
-    with pytest.raises(ValueError, match=message):
-        override(Settings(), values)
-
-
 def test_json_round_trip(tmp_path):
     config = Settings(rate=2.0, files=("x",), limit=5, arguments={"mixture": ("random", "dense"), "alpha": 0.1})
     save_config(config, tmp_path / "config.json", "mine")
     assert load_config(Settings, tmp_path / "config.json", "mine") == config
-    with pytest.raises(ValueError, match="config.json is of recipes.mine. Received: .* for recipes.other"):
+    with refused("recipes.mine", f"{tmp_path / 'config.json'} for recipes.other"):
         load_config(Settings, tmp_path / "config.json", "other")
 
 
@@ -160,8 +142,6 @@ class Others(Settings):
 def test_inherited_settings_with_other_defaults():
     assert (Others().size, Others().rate, Others().own, Settings().size) == (5, 0.1, 1, 3)
     assert [field.name for field in dataclasses.fields(Others)][:2] == ["size", "rate"]
-    with pytest.raises(ValueError, match="--rate must be below 1"):
-        Others(rate=2.0)
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
@@ -210,8 +190,6 @@ def test_other_data_take_the_place_of_those_of_a_configuration():
 def test_vocabularies_of_two_sizes():
     config = RECIPE.named_config("disentangled_iwslt14")
     assert (config.vocabulary_size, config.target_vocabulary_size) == (8848, 6632)
-    with pytest.raises(ValueError, match="--no-shared-vocabulary. Received: 900"):
-        override(TranslateConfig(), {"target_vocabulary_size": 900})
 
 
 def test_the_embedded_task_is_small():
@@ -220,51 +198,11 @@ def test_the_embedded_task_is_small():
     assert config.shape == dict(num_layers=2, hidden_dim=128, intermediate_dim=256, num_heads=4)
 
 
-@pytest.mark.parametrize("name", [None, "multi30k", "iwslt16"])
-def test_a_configuration_without_data_asks_for_some(name):
-    with pytest.raises(ValueError, match="--train"):
-        RECIPE.named_config(name).data  # noqa: B018
-
-
-def test_an_unknown_configuration_is_an_error():
-    with pytest.raises(ValueError, match="nonsense"):
-        RECIPE.named_config("nonsense")
-
-
 def test_sizes_of_the_papers():
     assert SIZES["tiny"] == dict(num_layers=4, hidden_dim=128, intermediate_dim=256, num_heads=4)
     assert override(TranslateConfig(), {"size": "base", "num_heads": 16}).shape == dict(
         num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=16
     )
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"train": ("a", "b")},
-        {"train": ("a", "b", "c"), "validation": ("c", "d")},
-        {"train": ("a.tsv", "b.tsv"), "validation": ("c", "d")},
-        {"train": ("a",), "validation": ("c",), "test": ("d", "e.tsv")},
-        {"train": ("a",), "validation": ("c",), "columns": (0, 1)},
-        {"train": ("a",), "validation": ("c",), "columns": (1,)},
-        {"test": ("a",)},
-        {"test": ("a", "b")},
-        {"validation": ("a", "b")},
-        {"tfds": "name", "test": ("a", "b")},
-        {"iwslt": "folder", "tfds": "name"},
-        {"embedded": True, "tfds": "name"},
-        {"truecase": True},
-        {"epochs": 0},
-        {"label_smoothing": float("nan")},
-        {"learning_rate": 0.0},
-        {"time_limit": 0.0},
-        {"vocabulary_size": 7},
-        {"samples": -1},
-    ],
-)
-def test_settings_that_contradict_each_other(values):
-    with pytest.raises(ValueError, match="Received"):
-        override(TranslateConfig(), values)
 
 
 def test_a_run_may_export_nothing():

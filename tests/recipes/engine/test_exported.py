@@ -15,6 +15,7 @@ from recipes.engine.texts import exported as predictions
 from recipes.glue import __main__ as glue
 from recipes.translate import __main__ as translate
 from tests.recipes.commands import run_here
+from tests.refusals import refused
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 ZAHLEN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
@@ -147,5 +148,5 @@ def test_several_labels(tmp_path, monkeypatch, capsys):
     config = override(ClassifyConfig(), {"predict": "labels"})
     exported.evaluate_saved_model(config, tmp_path, [tmp_path / "tst.csv"])
     assert "tst: accuracy 1.0000, exact 1.0000" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="any of several labels: --predict labels"):
+    with refused("--predict labels", "'class'"):
         exported.evaluate_saved_model(ClassifyConfig(), tmp_path, [tmp_path / "tst.csv"])

@@ -20,6 +20,7 @@ from recipes.pretrain import __main__ as pretrain
 from recipes.pretrain.settings import PretrainConfig
 from recipes.rationales import __main__ as rationales
 from recipes.translate import __main__ as translate
+from tests.refusals import refused
 
 GRAPH = '{"entities": ["Bergen"], "triples": [], "text": "Bergen %s ."}\n'
 
@@ -95,7 +96,7 @@ def test_data_that_changed(make, tmp_path, capsys):
     run.model.touch()
     run.check_data(first)
     change(path)
-    with pytest.raises(ValueError, match="The data of this run have changed.*another --run. Received: training data"):
+    with refused("data of this run", "training data"):
         run.check_data(read())
 
 
@@ -120,7 +121,7 @@ def test_records_that_changed(tmp_path):
         task = pretrain.RECIPE.make_task(dataclasses.replace(config, processes=1))
         task.load()
         if found:
-            with pytest.raises(ValueError, match="The data of this run have changed"):
+            with refused("data of this run", "training data"):
                 task.prepare()
         else:
             task.prepare()

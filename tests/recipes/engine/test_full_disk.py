@@ -11,6 +11,7 @@ import tensorflow as tf
 from recipes.engine.checkpoints import SaveEpochs, weights_of
 from recipes.engine.run import Run
 from recipes.engine.training import full_disk_reported
+from tests.refusals import refused
 
 
 @contextlib.contextmanager
@@ -53,7 +54,7 @@ def test_the_error_names_the_newest_checkpoint(model, tmp_path):
 
 
 def test_errors_of_tensorflow():
-    with pytest.raises(OSError, match="Make room.*Received: a; No space left on device$"), full_disk_reported():
+    with refused("disk", "a; No space left on device", OSError), full_disk_reported():
         raise tf.errors.ResourceExhaustedError(None, None, "a; No space left on device\nFailed to flush")
     with pytest.raises(tf.errors.ResourceExhaustedError), full_disk_reported():
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")

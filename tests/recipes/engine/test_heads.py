@@ -105,20 +105,7 @@ def test_arguments_of_the_constructor():
     assert made["cross_attention"].sliding_window is None
 
 
-@pytest.mark.parametrize("name, arguments, message", [
-    ("evolving", {"alhpa": 0.1}, "EvolvingAttention has no such argument. Received: alhpa .did you mean alpha"),
-    ("evolving", {"alpha": 2}, "--attention-arguments: `alpha` must be .*alpha=2"),
-    ("interacting", {"interaction": "some"}, "--attention-arguments: `interaction` must be"),
-    ("multi_head", {"key_dim": "wide"}, "--attention-arguments: .*key_dim"),
-])  # fmt: skip
-def test_wrong_arguments_are_named(name, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make_attention(Heads(attention=name, attention_arguments=arguments), 8, 2)
-
-
 def test_numbers_and_widths_of_heads():
-    with pytest.raises(ValueError, match="num_heads=3 for a width of 8"):
-        make_attention(Heads(num_heads=3), 8, 2)
     for arguments, sizes in (({"key_dim": 5}, (3, 5, 2)), ({"num_heads": 4}, (4, 2, 2))):
         layer = make_attention(Heads(num_heads=3, attention_arguments=arguments), 8, 2)
         assert (layer.num_heads, layer.key_dim, layer.value_dim) == sizes

@@ -17,7 +17,7 @@ def test_the_options_that_make_a_model_smaller_are_named():
     )
     vit = remark_on_size(ImageNetConfig(model="vit_tiny"), 10**8, 10)
     assert "num_layers (now 12)" in vit and "filters" not in vit  # which other models of the recipe take
-    assert remark_on_size(TranslateConfig(), 10**8, 10).endswith("Or begin with trained weights: --pretrained.")
+    assert remark_on_size(TranslateConfig(), 10**8, 10).endswith("--pretrained.")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 import functools
 
-import pytest
-
 from keras_headattn.metrics import Score, bleu, meteor
 from recipes.engine.scored_texts import score_texts
 
@@ -21,8 +19,3 @@ def test_several_references():
     references = [[REFERENCES[0], "x"], [REFERENCES[1]]]
     scores = score_texts(HYPOTHESES, references, [bleu, meteor])
     assert scores["BLEU"] == bleu(HYPOTHESES, references) and "METEOR" in scores
-
-
-def test_two_scores_of_one_name():
-    with pytest.raises(ValueError, match="Give each metric once. Received: BLEU.*tok:13a.*BLEU.*tok:none"):
-        score_texts(HYPOTHESES, REFERENCES, [bleu, functools.partial(bleu, tokenize="none")])

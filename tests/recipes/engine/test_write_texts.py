@@ -5,6 +5,7 @@ import pytest
 
 from keras_headattn.metrics import Score
 from recipes.engine.scored_texts import write_texts
+from tests.refusals import refused
 
 SCORES = {"BLEU": Score("BLEU", 27.5, "tok:13a", (30.0, 2.25))}
 FILES = ["hypotheses.txt", "references.txt", "scores.json", "sentences.tsv", "sources.txt"]
@@ -46,7 +47,7 @@ def test_scores_of_the_same_translations_are_kept(tmp_path):
     assert list(json.loads((tmp_path / "scores.json").read_text())) == ["WER"]
     assert (tmp_path / "sentences.tsv").read_text() == "\n"
     (tmp_path / "sentences.tsv").write_text("BLEU\n1\t2\n")
-    with pytest.raises(ValueError, match="The scores of sentences there must be a table"):
+    with refused("scores of sentences", tmp_path / "sentences.tsv"):
         write_texts(tmp_path, *lists[:1], ["a cat", ""], lists[2], {"WER": Score("WER", 90.0, "x")})
 
 

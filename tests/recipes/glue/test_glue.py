@@ -97,16 +97,6 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
     assert reported.startswith("error: ") and "\n" not in reported
 
 
-def test_help_names_every_setting(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    text = capsys.readouterr().out
-    assert all(
-        name in text
-        for name in ("--checkpoint", "--glue", "head_dim", "--seeds", "--quick", "gradient_accumulation_steps")
-    )
-
-
 def test_words_of_pairs_are_explained(quick, recipe, tmp_path):
     (tmp_path / "lines.txt").write_text("two euros\t2.00 euros\none cent\t0.01 euros\n")
     methods = ["--methods", "cls", "received", "gradient", "lime", "--samples", 20, "--output", tmp_path / "a.html"]

@@ -27,10 +27,3 @@ def test_repetition_by_hand():
 def test_repetition_is_within_a_text():
     assert repeated_clauses(["a b c .", "a b c ."]).value == 0
     assert repeated_clauses(["", "."]).value == 0
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="a text for each graph. Received: 1 of 2"):
-        entities_named(["a"], [["a"], ["b"]])
-    with pytest.raises(ValueError, match="at least one text"):
-        repeated_clauses([])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from recipes.engine.config import override
 from recipes.engine.task import Corpora
 from recipes.imagenet import modelling
 from recipes.imagenet.__main__ import RECIPE
@@ -20,6 +19,7 @@ from recipes.imagenet.modelling import make_classifier
 from recipes.imagenet.settings import ImageNetConfig
 from tests.recipes.commands import train_here
 from tests.recipes.imagenet.image_files import make_folder
+from tests.refusals import refused
 
 DIGITS = RECIPE.named_config("digits")
 TINY = dataclasses.replace(
@@ -106,7 +106,7 @@ def test_vision_transformers():
     attention = modelling.make_attention(config.changed(changed))
     assert (type(attention).__name__, attention.num_heads, attention.key_dim) == ("TalkingHeadsAttention", 4, 96)
     assert attention.dropout == 0.1
-    with pytest.raises(ValueError, match="--num-heads must divide"):
+    with refused("--num-heads", "num_heads=5 for a width of 384"):
         RECIPE.check(dataclasses.replace(config, num_heads=5))
     model = make_classifier(MODERN.changed({"optimizer": "sgd", "weight_decay": 0.1}), 10)
     assert model(tf.zeros((2, 8, 8, 3), tf.uint8)).shape == (2, 10) and len(model.losses) > 10
@@ -117,28 +117,6 @@ def test_ablations():
     config = ImageNetConfig(attention="evolving", attention_arguments={"alpha": 0.7, "beta": 0.0, "kernel_size": 5})
     attention = modelling.make_attention(config)
     assert (attention.alpha, attention.beta, attention.kernel_size) == (0.7, 0, 5)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"images": "a", "tfds": "b"},
-        {"embedded": True, "validation_labels": "a"},
-        {"images": "a", "validation_labels": "b", "validation_share": 0.1},
-        {"resized": 100},
-        {"attention_arguments": {"alpha": 0.5}},
-        {"decay_epochs": (3, 2)},
-        {"callback_arguments": {"profile_steps": (3,)}},
-        {"attention": "more"},
-        {"model": "vit_tiny", "image_size": 100},
-        {"schedule": "cosine", "epochs": 5},
-        {"optimizer": "adamw", "optimizer_arguments": {"momentum": 0.8}},
-        {"mixup": -1.0},
-    ],
-)
-def test_settings_that_contradict_each_other(values):
-    with pytest.raises(ValueError, match="Received"):
-        override(ImageNetConfig(), values)
 
 
 def test_a_share_for_validation(tmp_path, capsys):
@@ -155,7 +133,7 @@ def test_a_share_for_validation(tmp_path, capsys):
     task = RECIPE.make_task(config.changed({"images": str(tmp_path / "new")}))
     task.class_names, task.run = ["cat", "dog"], types.SimpleNamespace(config=lambda: config)
     assert [len(test) for test in task.load_tests().values()] == [6]
-    with pytest.raises(ValueError, match="must leave images to train on. Received: 0.99 of 20"):
+    with refused("--validation-share", "0.99 of 20"):
         load_training(config.changed({"validation_share": 0.99}))
 
 
@@ -205,8 +183,6 @@ def test_data_of_folders(folders):
     task.data, task.class_names = Corpora(source, validation, {}), source.class_names
     labels = [labels.numpy() for _, labels, _ in task.make_batches(2)[1].dataset()]
     assert np.concatenate(labels).tolist() == [0] * 7 + [1] * 8 + [0]
-    with pytest.raises(ValueError, match="no class of the training set"):
-        load_validation(config, ["cat", "cow"])
 
 
 def test_classes_of_a_file(folders, tmp_path):

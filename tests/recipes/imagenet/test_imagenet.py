@@ -115,13 +115,3 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
     reported = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
     message = message.replace("{tmp}", str(tmp_path))
     assert message in reported and reported.startswith("error: ") and "\n" not in reported
-
-
-def test_help_names_every_setting(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    text = capsys.readouterr().out
-    assert all(
-        name in text
-        for name in ("--weight-decay", "--attention-arguments", "--decay-epochs", "[30 60 80 90]", "--quick")
-    )

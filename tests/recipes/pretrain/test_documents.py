@@ -8,6 +8,7 @@ import tarfile
 import pytest
 
 from recipes.pretrain.documents import Documents
+from tests.refusals import refused
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 
@@ -159,10 +160,10 @@ def test_endless_lines_are_not_read(tmp_path, monkeypatch, name, data, place):
 
 def test_missing_files(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileNotFoundError, match="No such file.*pipe"):
+    with refused("No such file", "pipe", FileNotFoundError):
         Documents(tmp_path / "pipe")
 
-    with pytest.raises(FileNotFoundError, match="No such file.*none.txt"):
+    with refused("No such file", "none.txt", FileNotFoundError):
         Documents(tmp_path / "none.txt")
-    with pytest.raises(ValueError, match="folder of text files must have some"):
+    with refused("text files", tmp_path):
         Documents(tmp_path)

@@ -17,6 +17,7 @@ from recipes.pretrain.batches import SequenceBatches, read_held_out
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.packing import pack_lines
 from recipes.pretrain.records import adopt_sequences, write_sequences
+from tests.refusals import refused
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LENGTH = 16
@@ -139,31 +140,23 @@ def test_a_full_disk_loses_nothing(records, tokenizer, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("keras_headattn.data._shards.atomic_path", path_on_a_full_disk)
-        with pytest.raises(OSError, match="cannot be written. Received: .*shard-00002.*[Nn]o space"):
+        with refused("written", tmp_path / "shard-00002", OSError):
             write(tmp_path, tokenizer)
     assert sorted(path.name for path in tmp_path.glob("shard-*")) == ["shard-00000.tfrecord", "shard-00001.tfrecord"]
     write(tmp_path, tokenizer)
     assert content(tmp_path) == content(records.folder)
 
 
-def test_other_settings_are_refused(records, tokenizer, tmp_path):
-    write(tmp_path, tokenizer)
-    with pytest.raises(ValueError, match=r"other settings.*Received: max_length=16 \(now 32\)"):
-        write(tmp_path, tokenizer, max_length=32)
-    with pytest.raises(ValueError, match=r"seed=0 \(now 1\)"):
-        write(tmp_path, tokenizer, seed=1)
-
-
 @pytest.mark.parametrize("lines", [[], ["", ""], ["1 2 3", ""], ["\u200b"]])
 def test_a_text_that_is_too_short(tokenizer, tmp_path, lines):
     number = 5 if "1 2 3" in lines else 0
-    with pytest.raises(ValueError, match=f"fill a sequence of 16 tokens. Received: {number} tokens"):
+    with refused("16 tokens", f"{number} tokens"):
         write(tmp_path, tokenizer, lines)
     assert not (tmp_path / "corpus.json").exists()
 
 
 def test_a_wrong_tokenizer(tmp_path):
-    with pytest.raises(ValueError, match=r"\[PAD\] as its id 0. Received: \[PAD\] as id 4"):
+    with refused("tokenizer", "[PAD] as id 4"):
         write(tmp_path, WordPieceTokenizer([*reversed(SPECIALS), "a"]))
 
 
@@ -185,19 +178,18 @@ def test_records_of_another_program_are_adopted(records, tmp_path):
     assert len(list(SequenceBatches(adopted, 4, 2))) == 2
 
 
-@pytest.mark.parametrize("arguments, message", [
-    ((8, 205), "must have 8 tokens. Received: one of 16 in .*shard-00000"),
-    ((16, 60), "Records must be of this vocabulary, of 60 tokens. Received: the id"),
+@pytest.mark.parametrize("arguments, name, received", [
+    ((8, 205), "8 tokens", "one of 16"), ((16, 60), "60 tokens", "the id"),
 ])  # fmt: skip
-def test_records_that_do_not_fit_are_not_adopted(records, tmp_path, arguments, message):
-    name = records.shards[0]["name"]
-    (tmp_path / name).write_bytes((records.folder / name).read_bytes())
-    with pytest.raises(ValueError, match=message):
+def test_records_that_do_not_fit_are_not_adopted(records, tmp_path, arguments, name, received):
+    shard = records.shards[0]["name"]
+    (tmp_path / shard).write_bytes((records.folder / shard).read_bytes())
+    with refused(name, received):
         adopt_sequences(tmp_path, *arguments)
 
 
 def test_a_folder_without_records(tmp_path):
-    with pytest.raises(ValueError, match="must have TFRecord files"):
+    with refused("TFRecord files", tmp_path):
         adopt_sequences(tmp_path, 16, 205)
 
 
@@ -258,7 +250,7 @@ def test_what_is_held_out_comes_from_many_shards(records):
     starts = np.cumsum([0] + [shard["examples"] for shard in records.shards])
     assert set(np.searchsorted(starts, places, side="right")) == {1, 2, 3, 4}
     assert read_held_out(records, 0)["token_ids"].shape == (0, LENGTH)
-    with pytest.raises(ValueError, match="left to train on. Received: held_out=9999"):
+    with refused("left to train on", "held_out=9999"):
         SequenceBatches(records, held_out=9999)
 
 
@@ -314,7 +306,7 @@ def test_a_damaged_shard_is_named(records, tmp_path):
 def test_other_records_are_refused(tmp_path):
     write_shard(tmp_path / "shard-0", [{"inputs": [4, 3]}])
     (tmp_path / "corpus.json").write_text(json.dumps({"made_of": {}, "columns": ["inputs"], "shards": []}))
-    with pytest.raises(ValueError, match="Records of sequences are needed.*columns inputs"):
+    with refused("sequences", "columns inputs"):
         SequenceBatches(Records(tmp_path))
 
 

@@ -20,6 +20,7 @@ from recipes.rationales.eraser import (
     write_rationales,
 )
 from recipes.rationales.metrics import as_spans, iou_f1, rationale_auprc, rationale_average_precision, token_f1
+from tests.refusals import refused
 
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", "../shared")) / "data"
 MOVIES = SHARED / "eraser_movies"
@@ -106,52 +107,53 @@ def test_data_sets_of_the_benchmark(tmp_path):
     shares = [corpus.truth(each, docid).mean() for each in corpus.annotations for docid in each.docids]
     assert shares == [0.5, 1.0, 0.25, 0.25, 0.2]
     assert "||" in query_of(corpus.annotations[1]) and corpus.annotations[2].docids == ("7_premise", "7_hypothesis")
-    with pytest.raises(ValueError, match="equally many choices. Received: .1, 2."):
+    with refused("choices", [1, 2]):
         classes_of(corpus)
     assert classes_of(EraserCorpus(corpus.annotations[3:], {})) == (["A", "B"], 2)
     assert classes_of(EraserCorpus(corpus.annotations[:3], {})) == (["REFUTES", "True", "contradiction"], 1)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (
-            {"evidences": [[{"docid": "d", "start_token": 1, "end_token": 3}]]},
-            "has 2 words. Received: words 1 to 3 of 'd'",
-        ),
-        ({"evidences": [[{"docid": "d", "start_token": -2, "end_token": 1}]]}, "has 2 words. Received: words -2 to 1"),
-        (
-            {"evidences": [[{"docid": "e", "start_token": 0, "end_token": 1}]]},
-            "a document that is missing. Received: 'e'",
-        ),
-        ({"docids": ["d", "f"]}, "a document that is missing. Received: 'f'"),
-        ({"classification": None}, "must have 'classification', a str. Received: None"),
-        ({"evidences": [[{"docid": "d", "start_token": "0", "end_token": 1}]]}, "must have 'start_token', a int"),
-        ({"evidences": [None]}, "groups of 'evidences', lists of objects. Received: None"),
-        ({"evidences": [5]}, "Received: 5"),
-        ({"evidences": [[5]]}, "Received: [5]"),
-        ({"evidences": [{"docid": "d"}]}, "Received: {'docid': 'd'}"),
-        ({"evidences": [[{"docid": "d", "start_token": True, "end_token": 1}]]}, "'start_token', a int"),
-        ({"evidences": [[{"docid": "d", "start_token": 1, "end_token": 0}]]}, "Received: words 1 to 0"),
-        (
-            {"evidences": [[{"docid": "d", "start_token": 0, "end_token": 1, "start_sentence": "x"}]]},
-            "must have 'start_sentence', a int. Received: 'x'",
-        ),
-        ({"docids": 5}, "'docids', a list of str. Received: 5"),
-        ({"docids": "abc"}, "'docids', a list of str. Received: 'abc'"),
-        ({"docids": [["x"]]}, "'docids', a list of str. Received: [['x']]"),
-        ({"query_type": {}}, "'query_type', a str. Received: {}"),
-        (None, "is not JSON"),
-    ],
-)
-def test_mistakes_are_named_with_their_line(tmp_path, change, message):
-    good = {"annotation_id": "d", "query": "", "classification": "yes", "evidences": []}
-    second = '{"annotation_id": ' if change is None else json.dumps(good | change)
-    (tmp_path / "test.jsonl").write_text(f"{json.dumps(good)}\n{second}\n")
-    (tmp_path / "docs.jsonl").write_text('{"docid": "d", "document": "a b"}\n')
-    with pytest.raises(ValueError, match="test.jsonl, line 2") as caught:
-        read_eraser(tmp_path, "test")
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+GOOD = {"annotation_id": "d", "query": "", "classification": "yes", "evidences": []}
+
+
+def evidence_at(start, end, docid="d", **more):
+    return {"evidences": [[{"docid": docid, "start_token": start, "end_token": end} | more]]}
+
+
+def read_second_line(folder, line):
+    (folder / "test.jsonl").write_text(f"{json.dumps(GOOD)}\n{line}\n")
+    (folder / "docs.jsonl").write_text('{"docid": "d", "document": "a b"}\n')
+    read_eraser(folder, "test")
+
+
+@pytest.mark.parametrize("change, name, received", [
+    (evidence_at(1, 3), "2 words", "words 1 to 3 of 'd'"),
+    (evidence_at(-2, 1), "2 words", "words -2 to 1"),
+    (evidence_at(1, 0), "2 words", "words 1 to 0"),
+    (evidence_at(0, 1, docid="e"), "missing", "'e'"),
+    (evidence_at("0", 1), "'start_token'", "'0'"),
+    (evidence_at(True, 1), "'start_token'", True),
+    (evidence_at(0, 1, start_sentence="x"), "'start_sentence'", "'x'"),
+    ({"evidences": [None]}, "'evidences'", None),
+    ({"evidences": [5]}, "'evidences'", 5),
+    ({"evidences": [[5]]}, "'evidences'", [5]),
+    ({"evidences": [{"docid": "d"}]}, "'evidences'", {"docid": "d"}),
+    ({"classification": None}, "'classification'", None),
+    ({"docids": ["d", "f"]}, "missing", "'f'"),
+    ({"docids": 5}, "'docids'", 5),
+    ({"docids": "abc"}, "'docids'", "'abc'"),
+    ({"docids": [["x"]]}, "'docids'", [["x"]]),
+    ({"query_type": {}}, "'query_type'", {}),
+])  # fmt: skip
+def test_mistakes_are_named_with_their_line(tmp_path, change, name, received):
+    with refused(name, received) as caught:
+        read_second_line(tmp_path, json.dumps(GOOD | change))
+    assert "test.jsonl, line 2" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_line_cut_short(tmp_path):
+    with pytest.raises(ValueError, match="test.jsonl, line 2 is not JSON"):
+        read_second_line(tmp_path, '{"annotation_id": ')
 
 
 @pytest.mark.parametrize(
@@ -176,18 +178,18 @@ def test_documents_lie_in_their_folder(tmp_path, docid):
 
 
 def test_missing_files_and_results(corpus, tmp_path):
-    with pytest.raises(FileNotFoundError, match="train.jsonl"):
+    with refused("No such file", "train.jsonl", FileNotFoundError):
         read_eraser(tmp_path, "train")
     write_eraser(corpus, tmp_path, "train")
     (tmp_path / "docs.jsonl").unlink()
-    with pytest.raises(FileNotFoundError, match="docs, docs.jsonl or docs.tar.gz"):
+    with refused("docs, docs.jsonl or docs.tar.gz", tmp_path, FileNotFoundError):
         read_eraser(tmp_path, "train")
     line = {"annotation_id": "x", "rationales": [{"docid": "d1", "soft_rationale_predictions": [0.5, 0.5]}]}
     write_rationales(tmp_path / "results.jsonl", [line])
     assert read_rationales(tmp_path / "results.jsonl") == [line]
-    with pytest.raises(ValueError, match="one twice"):
+    with refused("annotation", "one twice"):
         write_rationales(tmp_path / "results.jsonl", [line, line])
-    with pytest.raises(ValueError, match="the same fields"):
+    with refused("same fields", "'classification'"):
         write_rationales(tmp_path / "results.jsonl", [line, line | {"classification": "yes"}])
     with pytest.raises(ValueError):
         write_rationales(tmp_path / "results.jsonl", [line | {"classification_scores": {"yes": float("nan")}}])

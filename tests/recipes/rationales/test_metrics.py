@@ -141,23 +141,3 @@ def test_top_words_and_spans():
     for start, end in as_spans(words):
         again[start:end] = True
     assert (again == words).all()
-
-
-@pytest.mark.parametrize(
-    "call, arguments, message",
-    [
-        (iou_f1, ([[]], [[], []]), "Received: 1 and 2"),
-        (token_f1, ([[(3, 1)]], [[]]), r"Spans in `predicted` .* Received: \(3, 1\)"),
-        (rationale_auprc, ([[1, np.nan]], [[True, False]]), "document 0 .* 1 of them NaN"),
-        (rationale_auprc, ([[1, 2]], [[True]]), "document 0 with scores of shape"),
-        (rationale_average_precision, ([], []), "Received: 0 and 0"),
-        (aopc, ([[0.5, 0.5]], []), "at least one number of words"),
-        (aopc, ([[0.5, 0.5]], [[[0.5, 0.9]]]), "sum to 1"),
-        (comprehensiveness, ([[0.5, 0.5]], [[0.5, 0.5]], [2]), r"Received: classes=\[2\]"),
-        (top_words, ([1, 2], 1.5), "Received: share=1.5"),
-        (top_words, ([1, np.nan], 0.5), "`scores` must be numbers"),
-    ],
-)
-def test_errors(call, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        call(*arguments)

@@ -104,9 +104,3 @@ def test_operations_of_a_token(transformer):
     attention = 3 * 8 * 2 * 4 + 4 * 4 * 8  # queries, keys and values of two heads; four pairs
     encoder, decoder = (2 * (number * attention + 2 * 8 * 16) for number in (1, 2))
     assert used.flops_per_token == 6 * (2 * encoder + decoder + 12 * 8)
-
-
-@pytest.mark.parametrize("steps", [(10,), (0, 2), (5, 4)])
-def test_steps_to_profile_are_a_first_and_a_last(steps):
-    with pytest.raises(ValueError, match="profile_steps takes.*Received"):
-        TranslateConfig(callback_arguments=dict(profile_steps=steps))

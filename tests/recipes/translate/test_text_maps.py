@@ -18,6 +18,7 @@ from recipes.translate.modelling import make_transformer
 from recipes.translate.text import make_text
 from recipes.translate.text_maps import lines_of_test, maps_of_test
 from tests.recipes.commands import drawn
+from tests.refusals import refused
 
 Run = functools.partial(RunOf, recipe=RECIPE)
 SIZE = dict(
@@ -143,7 +144,7 @@ def test_ablation(runs, tmp_path, monkeypatch, capsys, figures):
     main(["ablation", "multi_head", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("multi_head, ")]
     assert (tmp_path / "picture.png").exists() and len(lines) == 6  # layers
-    assert len(figures[0].axes[0].patches) == 12 and figures[0].get_suptitle() == "Drop in BLEU without each head"
+    assert len(figures[0].axes[0].patches) == 12
     drops = [float(drop) for line in lines for drop in line.split(": ")[1].split()]
     # Two heads each, and the whole model first; cross-attention, called before the decoder's own, is listed last.
     assert sorted(drops) == list(-np.arange(12.0, 0, -1))
@@ -152,20 +153,17 @@ def test_ablation(runs, tmp_path, monkeypatch, capsys, figures):
     assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == names
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["clusters", "multi_head", "--sentence", "one"], "disentangled_mask. Received: .*attention=multi_head"),
-        (["tokens", "disentangled_mask", "--head", "3"], "There are 2, counted from 1. Received: --head 3"),
-        (["tokens", "disentangled_mask", "--cluster", "5"], "There are 4, counted from 1. Received: --cluster 5"),
-        (["queries", "multi_head", "--layer", "3"], "has 2 attention layers, counted from 1. Received: --layers 3"),
-        (["text", "multi_head", "--sentence", "one", "--head", "0"], "Received: --head 0"),
-        (["redundancy", "multi_head", "multi_head"], "Give each folder once"),
-    ],
-)
-def test_errors(runs, tmp_path, monkeypatch, arguments, message):
+@pytest.mark.parametrize("arguments, name, received", [
+    (["clusters", "multi_head", "--sentence", "one"], "disentangled_mask", "attention=multi_head"),
+    (["tokens", "disentangled_mask", "--head", "3"], "2", "--head 3"),
+    (["tokens", "disentangled_mask", "--cluster", "5"], "4", "--cluster 5"),
+    (["queries", "multi_head", "--layer", "3"], "2 attention layers", "--layers 3"),
+    (["text", "multi_head", "--sentence", "one", "--head", "0"], "2", "--head 0"),
+    (["redundancy", "multi_head", "multi_head"], "folder once", "multi_head"),
+])  # fmt: skip
+def test_errors(runs, tmp_path, monkeypatch, arguments, name, received):
     monkeypatch.chdir(runs)
-    with pytest.raises(SystemExit, match=message):
+    with refused(name, received, SystemExit):
         main([*arguments, "--output", str(tmp_path / "picture.png")])
 
 

@@ -1,0 +1,202 @@
+"""Settings that are out of range or contradict each other, and wrong arguments of what recipes are made of."""
+
+import functools
+
+import numpy as np
+
+from keras_headattn.analysis import aopc, comprehensiveness, top_words
+from keras_headattn.data import ParallelCorpus
+from keras_headattn.metrics import bleu
+from recipes.classify.settings import ClassifyConfig
+from recipes.classify.text import embedding_width, word_vector_width
+from recipes.engine.config import override
+from recipes.engine.finished import chosen_layers
+from recipes.engine.heads import make_attention
+from recipes.engine.numbers import numbers_corpus
+from recipes.engine.scored_texts import score_texts
+from recipes.engine.settings import Heads
+from recipes.glue.settings import GlueConfig
+from recipes.graphs.corpus import Graph
+from recipes.graphs.files import graph_from_json
+from recipes.graphs.metrics import entities_named, repeated_clauses
+from recipes.graphs.vocabulary import GraphVocabulary
+from recipes.imagenet.folders import ImageFiles, read_folder
+from recipes.imagenet.settings import ImageNetConfig
+from recipes.pretrain.settings import PretrainConfig
+from recipes.rationales.metrics import iou_f1, rationale_auprc, rationale_average_precision, token_f1
+from recipes.sweep import named_table
+from recipes.translate.__main__ import RECIPE as TRANSLATE
+from recipes.translate.cleaning import clean
+from recipes.translate.settings import TranslateConfig
+from tests.recipes.engine.test_config import Others, Settings
+from tests.refusals import refusals
+
+
+def changed(cls, **values):
+    return lambda: override(cls(), values)
+
+
+settings, classify, glue, imagenet, pretrain, translate = (
+    functools.partial(changed, cls)
+    for cls in (Settings, ClassifyConfig, GlueConfig, ImageNetConfig, PretrainConfig, TranslateConfig)
+)
+FILES = {"train": ("a",), "validation": ("c",)}
+EMBEDDED_GLUE = {"embedded": True, "size": "bert_tiny"}
+
+
+def attention(**values):
+    return lambda: make_attention(Heads(**values), 8, 2)
+
+
+def graph(**values):
+    good = {"entities": ("a", "b"), "types": ("x", "y"), "triples": ((0, "r", 1),)}
+    return lambda: Graph(**good | values)
+
+
+test_values = refusals(
+    (settings(size="4"), "size", "'4'"),
+    (settings(size=True), "size", True),
+    (settings(kind="c"), "kind", "'c'"),
+    (settings(files="x"), "files", "'x'"),
+    (settings(speed=1), "speed", 1),
+    (settings(rate=None), "rate", None),
+    (settings(rate=-0.1), "--rate", -0.1),
+    (settings(rate=9.0), "--rate", 9.0),
+    (settings(limit=0), "--limit", 0),
+    (lambda: Others(rate=2.0), "--rate", 2.0),
+)
+
+test_classify = refusals(
+    (classify(train=("a",), tfds="b"), "--tfds", "train=('a',), tfds='b'"),
+    (classify(validation=("a",)), "--validation", "without --train"),
+    (classify(labels=("a", "a")), "--labels", ("a", "a")),
+    (classify(labels=("a", "b"), drop_labels=("b",)), "dropped", "b in --labels and --drop-labels"),
+    (classify(tokens="pieces", embeddings="glove.txt"), "--embeddings", "'glove.txt'"),
+    (classify(repulsive="svgd", pooling_heads=1), "--pooling-heads", 1),
+    (classify(callback_arguments={"profile_steps": (3,)}), "profile_steps", (3,)),
+    (classify(encoder="gru"), "encoder", "'gru'"),
+    (classify(encoder="cnn", repulsive="svgd"), "--repulsive", "encoder='cnn'"),
+    (classify(encoder="naive_bayes", attention_regularizer="frobenius"), "--attention-regularizer", "'frobenius'"),
+    (classify(encoder="naive_bayes", predict="number"), "--encoder naive_bayes", "predict='number'"),
+    (classify(attention="talking_heads"), "--attention", "attention='talking_heads'"),
+    (classify(test_share=1.0), "--test-share", 1.0),
+    (lambda: embedding_width("none.txt"), "word vectors", "none.txt", FileNotFoundError),
+    (lambda: word_vector_width("none.txt"), "word vectors", "none.txt", FileNotFoundError),
+)
+
+test_translate = refusals(
+    (translate(train=("a", "b")), "--validation", "validation=()"),
+    (translate(train=("a", "b", "c"), validation=("c", "d")), "--train", "a b c"),
+    (translate(train=("a.tsv", "b.tsv"), validation=("c", "d")), "--train", "a.tsv b.tsv"),
+    (translate(**FILES, test=("d", "e.tsv")), "--test", "d e.tsv"),
+    (translate(**FILES, columns=(0, 1)), "--columns", (0, 1)),
+    (translate(**FILES, columns=(1,)), "--columns", (1,)),
+    (translate(test=("a",)), "--test", "without --train"),
+    (translate(validation=("a", "b")), "--validation", "without --train"),
+    (translate(tfds="name", test=("a", "b")), "--test", "tfds='name', without --train"),
+    (translate(iwslt="folder", tfds="name"), "--tfds", "iwslt='folder', tfds='name'"),
+    (translate(embedded=True, tfds="name"), "--embedded", "tfds='name', embedded=True"),
+    (translate(truecase=True), "--truecase", "truecase=True, moses=False"),
+    (translate(truecase=True, moses=True, lowercase=True), "--lowercase", "both"),
+    (translate(target_vocabulary_size=900), "--target-vocabulary-size", 900),
+    (translate(epochs=0), "--epochs", 0),
+    (translate(label_smoothing=float("nan")), "--label-smoothing", "nan"),
+    (translate(learning_rate=0.0), "--learning-rate", 0.0),
+    (translate(time_limit=0.0), "--time-limit", 0.0),
+    (translate(vocabulary_size=7), "--vocabulary-size", 7),
+    (translate(samples=-1), "--samples", -1),
+    *((translate(callback_arguments={"profile_steps": s}), "profile_steps", s) for s in [(10,), (0, 2), (5, 4)]),
+    (lambda: TRANSLATE.named_config(None).data, "--train", "none of them"),
+    (lambda: TRANSLATE.named_config("multi30k").data, "--train", "none of them"),
+    (lambda: TRANSLATE.named_config("nonsense"), "--config", "nonsense"),
+    (lambda: clean(ParallelCorpus(["a b"], ["c"], "demo"), max_words=1), "too long: 1", "max_words=1"),
+    (lambda: named_table("interacting_table33"), "interacting_table3", "interacting_table33"),
+)
+
+test_glue = refusals(
+    (glue(glue="GLUE"), "--task", "glue='GLUE'"),
+    (glue(task="cola", embedded=True), "tasks", "task=cola, embedded=True"),
+    (glue(task="paraphrase", glue="GLUE"), "tasks", "task=paraphrase, glue='GLUE'"),
+    (glue(task="cola", labels=("0", "1")), "labels", "task='cola', labels=('0', '1')"),
+    (glue(checkpoint="a", size="bert_tiny"), "--checkpoint", "'a' and 'bert_tiny'"),
+    (glue(pretraining_epochs=1, glue="GLUE", task="cola"), "--pretraining-epochs", "embedded=False"),
+    (glue(task="stsb", glue="GLUE", class_weights="balanced"), "--class-weights", "task=stsb"),
+    (glue(tfds="glue/cola", task="rte"), "--tfds", "tfds='glue/cola', task='rte'"),
+    (glue(tfds="imdb_reviews", task="cola"), "--tfds", "tfds='imdb_reviews', task='cola'"),
+    (glue(task="stsb", glue="GLUE", select="val_accuracy"), "accuracy", "'val_accuracy'"),
+    (glue(encoding="klingon"), "--encoding", "klingon"),
+)
+
+test_imagenet = refusals(
+    (imagenet(images="a", tfds="b"), "--images", "images='a', tfds='b'"),
+    (imagenet(embedded=True, validation_labels="a"), "--validation-labels", "validation_labels='a'"),
+    (imagenet(images="a", validation_labels="b", validation_share=0.1), "--validation-share", "validation_share=0.1"),
+    (imagenet(resized=100), "--resized", 100),
+    (imagenet(attention_arguments={"alpha": 0.5}), "--attention-arguments", {"alpha": 0.5}),
+    (imagenet(decay_epochs=(3, 2)), "--decay-epochs", (3, 2)),
+    (imagenet(callback_arguments={"profile_steps": (3,)}), "profile_steps", (3,)),
+    (imagenet(attention="more"), "attention", "'more'"),
+    (imagenet(model="vit_tiny", image_size=100), "--image-size", 100),
+    (imagenet(schedule="cosine", epochs=5), "--warmup-epochs", 5.0),
+    (imagenet(optimizer="adamw", optimizer_arguments={"momentum": 0.8}), "--optimizer-arguments", "momentum=0.8"),
+    (imagenet(mixup=-1.0), "--mixup", -1.0),
+    (lambda: read_folder("nothing"), "no folder of images", "nothing"),
+    (lambda: ImageFiles([], [], ["a"]), "no images", "an empty list"),
+)
+
+test_pretrain = refusals(
+    (pretrain(train=("a",), embedded=True), "--embedded", "train=('a',), embedded=True"),
+    (lambda: PretrainConfig().data, "--records", "none of them"),
+    (pretrain(warmup_steps=50, epochs=5, epoch_steps=10), "--warmup-steps", 50),
+)
+
+test_lora = refusals(
+    (glue(**EMBEDDED_GLUE, lora_rank=2), "--checkpoint", "lora_rank=2"),
+    (translate(embedded=True, lora_rank=2), "--pretrained", "lora_rank=2"),
+    (glue(checkpoint="bert", repulsive="svgd", lora_rank=2), "--repulsive svgd", "lora_rank=2"),
+    (glue(checkpoint="bert", attention_regularizer="cosine", lora_rank=2), "--attention-regularizer", "lora_rank=2"),
+    (lambda: GlueConfig(**EMBEDDED_GLUE).refuse_unused({"lora_alpha": 2.0}), "--lora-alpha", "lora_alpha=2.0"),
+)
+
+test_attention = refusals(
+    (attention(attention="evolving", attention_arguments={"alpha": 2}), "--attention-arguments: `alpha`", 2),
+    (attention(attention="interacting", attention_arguments={"interaction": "some"}), "interaction", "'some'"),
+    (attention(attention_arguments={"key_dim": "wide"}), "--attention-arguments: `key_dim`", "wide"),
+    (lambda: chosen_layers("ab", [0, 2, -3]), "2 attention layers", "--layers 0 -3"),
+)
+
+test_texts = refusals(
+    (lambda: numbers_corpus("en"), "target_language", "'en'"),
+    (lambda: numbers_corpus("xx"), "target_language", "'xx'"),
+    (lambda: score_texts(["a b"], ["a b"], [bleu, functools.partial(bleu, tokenize="none")]), "metric", "tok:13a"),
+)
+
+test_graphs = refusals(
+    (graph(types=()), "graph", "0 types for 2 entities"),
+    (graph(entities=(), types=()), "graph", "no entities"),
+    (graph(entities=("a", " ")), "graph", "an entity without a name"),
+    (graph(triples=((0, "r", 2),)), "graph", "a triple with entity 2 of 2"),
+    (graph(triples=((0.5, "r", 1),)), "graph", "the triple (0.5, 'r', 1)"),
+    (graph(triples=((0, 1),)), "graph", "the triple (0, 1)"),
+    (graph(texts=((0, "is", -1),)), "graph", "a text with entity -1 of 2"),
+    (lambda: graph_from_json({"entities": ["a"]}), "JSON object", "dict"),
+    (lambda: graph_from_json(b"{}"), "JSON object", "bytes"),
+    (lambda: graph_from_json("[" * 100_000), "JSON object", "nested too deeply"),
+    (lambda: graph_from_json('{"entities": ["a"], "types": []}'), "JSON object", "0 types for 1 entities"),
+    (lambda: GraphVocabulary([], [], [], [], [], "words"), "split", "'words'"),
+    (lambda: entities_named(["a"], [["a"], ["b"]]), "text", "1 of 2"),
+    (lambda: repeated_clauses([]), "text", "none"),
+)
+
+test_rationales = refusals(
+    (lambda: iou_f1([[]], [[], []]), "predicted", "1 and 2"),
+    (lambda: token_f1([[(3, 1)]], [[]]), "predicted", (3, 1)),
+    (lambda: rationale_auprc([[1, np.nan]], [[True, False]]), "scores", "1 of them NaN"),
+    (lambda: rationale_auprc([[1, 2]], [[True]]), "scores", "scores of shape (2,), truth of shape (1,)"),
+    (lambda: rationale_average_precision([], []), "scores", "0 and 0"),
+    (lambda: aopc([[0.5, 0.5]], []), "parts", "none"),
+    (lambda: aopc([[0.5, 0.5]], [[[0.5, 0.9]]]), "parts", "shape (1, 2)"),
+    (lambda: comprehensiveness([[0.5, 0.5]], [[0.5, 0.5]], [2]), "classes", [2]),
+    (lambda: top_words([1, 2], 1.5), "share", 1.5),
+    (lambda: top_words([1, np.nan], 0.5), "scores", "[ 1. nan]"),
+)
