@@ -21,7 +21,7 @@ import sys
 
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
-from recipes.engine.paper_tables import Cell, Table, read_scores, write_tables
+from recipes.engine.paper_tables import Cell, Table, read_scores
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import config_modules
 from recipes.engine.settings import Heads
@@ -179,6 +179,8 @@ def _folder(options):
 
 def sweep(recipe, table, cells, folder, table_only=False):
     """Trains what has not finished, and writes table and plot to `folder` after each run."""
+    from recipes.engine.paper_plots import write_tables  # imports Keras
+
     print(f"Table and plot: {folder}/sweep.md, .csv, .png")
     names = {config.run: table.run_name(cell) for cell, config in cells}
     train_all(

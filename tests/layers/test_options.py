@@ -663,14 +663,3 @@ def test_in_a_compiled_functional_model():
 def test_errors(cap):
     with pytest.raises(ValueError, match=f"`attn_logits_soft_cap`.*Received:.*{cap}"):
         make(attn_logits_soft_cap=cap)
-
-
-def test_saved_files_of_before_have_other_names():
-    config = make(attn_logits_soft_cap=CAP).get_config()
-    config["logit_soft_cap"] = config.pop("attn_logits_soft_cap")
-    layer = type(make()).from_config(config)
-    assert layer.attn_logits_soft_cap == CAP
-    layer.build_from_config(
-        {"shapes_dict": {"query_shape": (None, 5, 8), "value_shape": (None, 5, 8), "previous_map_shape": None}}
-    )
-    assert layer.built

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import copy
 import gc
 import json
 import os
@@ -114,18 +113,6 @@ def test_no_save_is_confused(make, tmp_path, monkeypatch):
     assert list(settings(loaded.get_config())) == expected
     for weight, other in zip(model.weights, loaded.weights, strict=True):
         np.testing.assert_array_equal(weight, other)
-
-
-def test_a_file_that_contradicts_itself_is_refused():
-    """As faulty versions wrote them: two templates as one object, with the settings of both."""
-    config = keras.saving.serialize_keras_object(Transformer(9, attention=ENCODER, decoder_attention=DECODER))
-    wrong = copy.deepcopy(config)
-    for name in ("attention", "decoder_attention"):
-        wrong["config"][name]["shared_object_id"] = 7
-    assert keras.saving.deserialize_keras_object(config).templates["decoder_attention"].layer.beta == 0.4
-    scope = keras.src.saving.serialization_lib.ObjectSharingScope()
-    with scope, pytest.raises(ValueError, match="`decoder_attention` is the same object.*Received: .*alpha, beta"):
-        keras.saving.deserialize_keras_object(wrong)
 
 
 def test_templates_that_are_one_object_in_a_file():

@@ -11,7 +11,7 @@ import pytest
 
 from headattn_io.files import write_atomically
 from recipes import sweep
-from recipes.engine import lock, paper_tables, subruns
+from recipes.engine import lock, paper_plots, subruns
 from recipes.engine.config import save_config
 from recipes.engine.heads import check_attentions
 
@@ -45,7 +45,7 @@ def runs(monkeypatch):
         return 0
 
     monkeypatch.setattr(subruns, "run", run)
-    monkeypatch.setattr(paper_tables, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
+    monkeypatch.setattr(paper_plots, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
     return started
 
 
