@@ -54,6 +54,14 @@ def test_names_of_configs_are_at_the_end(name, helped):
     assert names.replace(",", " ").split() == recipe.config_names()
 
 
+def test_help_without_keras():
+    command = [sys.executable, "-S", "-m", "recipes.tag", "--help"]  # without installed packages
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 1
+    (line,) = process.stderr.splitlines()
+    assert "not installed: numpy, keras, tensorflow. Run: pip install" in line
+
+
 def test_help_needs_no_tensorflow(helped):
     assert not helped[1]
 
