@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from keras_headattn.positions import RelativePositions, RotaryPositions
+from keras_headattn.positions import RelativePositions
 from tests.layers import oracles_variants
 from tests.layers.harness import (
     BATCH,
@@ -146,8 +146,3 @@ def test_heads_for_repulsive():
     layer = build(make(), *cross_inputs())
     expected = {"query": (1, 1), "key": (1, 1), "value": (1, HEADS), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == expected | {"mixing": (0, HEADS)}
-
-
-def test_positions_that_rotate_are_refused():
-    with pytest.raises(ValueError, match="Positions that rotate queries and keys need logits that are products"):
-        build(make(relative_positions=RotaryPositions()), self_input())

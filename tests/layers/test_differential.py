@@ -356,8 +356,3 @@ def test_a_copy_gives_the_same():
     again.build(x.shape, x.shape)
     copy_weights(layer, again)
     check_close(again(x, x), layer(x, x), DOUBLE)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="`depth`.*Received:.*-1"):
-        make(depth=-1)

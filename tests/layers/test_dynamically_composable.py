@@ -376,8 +376,3 @@ def test_configuration():
     defaults = layers.DynamicallyComposableAttention(3, 4).get_config()
     everything = dict.fromkeys(("pre_compose", "post_compose", "query_compose", "key_compose", "static"), True)
     assert (everything | {"rank": 2}).items() <= defaults.items()
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="`rank`.*Received:.*-1"):
-        make(rank=-1)

@@ -135,9 +135,3 @@ def test_heads_for_repulsive():
     layer = build(make(num_key_value_heads=1), *cross_inputs())
     expected = {"query": (1, HEADS), "key": (1, 1), "value": (1, 1), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == expected
-
-
-def test_an_mlp_is_not_absorbed():
-    layer = build(make(("query", "value_mlp")), *cross_inputs())
-    with pytest.raises(ValueError, match=r"knocking heads without an MLP.* with knocking=\('query', 'value_mlp'\)"):
-        layer.absorbed()

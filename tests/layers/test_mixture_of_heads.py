@@ -148,13 +148,6 @@ def test_default_numbers_of_heads():
     assert found == {1: (0, 1), 2: (0, 1), 4: (1, 2), 8: (2, 3)}
 
 
-@pytest.mark.parametrize("shared, active", [(2, 4), (2, 0), (6, 0), (5, 1), (9, None)])
-def test_numbers_of_heads_that_do_not_fit(shared, active):
-    given = f"num_heads=5, shared_heads={shared}, active_heads={active or 0}$"
-    with pytest.raises(ValueError, match=f"`shared_heads` must be at most num_heads, .* Received: {given}"):
-        make(shared, active)
-
-
 # ---------------------------------------------------------------------------------------------------------- training
 
 
