@@ -32,11 +32,7 @@ test_searches = refusals(
         case
         for search in (greedy_search, beam_search)
         for case in values(
-            functools.partial(run, search),
-            max_length=(-2,),
-            start_id=(-1,),
-            end_id=(NAN,),
-            alpha=(NAN, "x"),
+            functools.partial(run, search), max_length=(-2,), start_id=(-1,), end_id=(NAN,), alpha=(NAN, "x")
         )
     ),
     *(
@@ -47,13 +43,7 @@ test_searches = refusals(
     *values(functools.partial(run, beam_search), beam_size=(0,), coverage_penalty=(-1,)),
     (lambda: run(beam_search, coverage_penalty=0.1), "`source_mask`", ""),
     (lambda: search_tables(random_tables(1, 7), 4, 0.6, 3), "beam_size", 4),
-    *values(
-        constrain,
-        min_length=(-1,),
-        no_repeat_ngram_size=(1.5,),
-        repetition_penalty=(0.0,),
-        force_end=("no",),
-    ),
+    *values(constrain, min_length=(-1,), no_repeat_ngram_size=(1.5,), repetition_penalty=(0.0,), force_end=("no",)),
     (lambda: constrain(min_length=LENGTH), "`min_length`", "min_length=7, max_length=7"),
     *values(
         functools.partial(sample_search, None, {}, 1, LENGTH, START, END), temperature=(0.0,), top_k=(0,), top_p=(1.5,)
@@ -66,15 +56,9 @@ def searcher(**arguments):
 
 
 test_searcher = refusals(
-    *values(
-        searcher,
-        beam_size=(0, 2.0, -1, NAN),
-        max_length=(0, None, -2, NAN),
-        alpha=(NAN, math.inf, -0.1, "x", None),
-        start_id=(-1, TARGET_VOCABULARY, 2.0, NAN, None),
-        end_id=(-1, TARGET_VOCABULARY),
-        num_samples=(0,),
-    ),
+    *values(searcher, beam_size=(0, 2.0, -1, NAN), max_length=(0, None, -2, NAN)),
+    *values(searcher, alpha=(NAN, math.inf, -0.1, "x", None), start_id=(-1, TARGET_VOCABULARY, 2.0, NAN, None)),
+    *values(searcher, end_id=(-1, TARGET_VOCABULARY), num_samples=(0,)),
     (lambda: searcher(temperature=0.5), "`num_samples`", "temperature=0.5"),
     (lambda: searcher(num_samples=2, top_p=0.0), "`top_p`", "top_p=0.0"),
     (lambda: searcher(min_length=128), "`min_length`", "min_length=128, max_length=128"),
@@ -82,11 +66,7 @@ test_searcher = refusals(
     (lambda: searcher(coverage_penalty=0.1, num_samples=2), "`coverage_penalty`", ""),
     (lambda: searcher(coverage_penalty=0.1)({"graph": sources()}), "`coverage_penalty`", "inputs graph"),
     (lambda: searcher(max_length=STEPS)(sources(), prefix=np.ones((3, 7), "int32")), "`prefix`", (3, 7)),
-    (
-        lambda: search(usual(), sources(), beam_size=TARGET_VOCABULARY // 2 + 1),
-        "beam_size",
-        TARGET_VOCABULARY // 2 + 1,
-    ),
+    (lambda: search(usual(), sources(), beam_size=TARGET_VOCABULARY // 2 + 1), "beam_size", TARGET_VOCABULARY // 2 + 1),
     (lambda: Searcher(keras.Sequential()), "model", "class Sequential, without init_cache and decode_step"),
 )
 

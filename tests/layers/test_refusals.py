@@ -64,13 +64,8 @@ test_other_attention = refusals(
     *values(functools.partial(layers.LuongAttention, key_dim=4), score_mode=("location", None, 1)),
     (lambda: layers.LuongAttention(key_dim=4, num_heads=8), "LuongAttention has one head", "num_heads=8"),
     (lambda: layers.LuongAttention(num_heads=8), "LuongAttention has one head", "num_heads=8"),
-    *values(
-        of(layers.EvolvingAttention),
-        role=("self", 1),
-        alpha=(-0.1, 1.5, None, "0.5", float("nan")),
-        beta=(1.5,),
-        kernel_size=(2, 4, 3.0, None, (3, 3)),
-    ),
+    *values(of(layers.EvolvingAttention), role=("self", 1), alpha=(-0.1, 1.5, None, "0.5", float("nan")), beta=(1.5,)),
+    *values(of(layers.EvolvingAttention), kernel_size=(2, 4, 3.0, None, (3, 3))),
     *values(of(layers.DisentangledMaskAttention), role=("masked",), alpha=(1.5,), variance=(0.0,), diversity=(-1.0,)),
     *values(of(layers.GroupedQueryAttention, num_heads=4), num_key_value_heads=(3, 8)),
     *values(

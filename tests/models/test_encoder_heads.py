@@ -69,21 +69,6 @@ def test_heads(head):
     check_close(model(inputs), expected, 1e-5)
 
 
-def test_heads_refused():
-    encoder = make()
-    with pytest.raises(ValueError, match="`encoder` must be a keras_headattn.models.Bert. Received: encoder=<Dense"):
-        MaskedLM(keras.layers.Dense(3))
-    with pytest.raises(ValueError, match="`kind` must be one of bert, .*, linear. Received: kind='t5'"):
-        EncoderClassifier(encoder, 2, "t5")
-    with pytest.raises(ValueError, match="`pooling` must be one of first, mean. Received: pooling='max'"):
-        EncoderClassifier(encoder, 2, pooling="max")
-    for arguments in ({"kind": "roberta"}, {"head_dim": 2000}, {"pooling": "mean"}):
-        with pytest.raises(ValueError, match="`encoder` must have no pooler .* Received: a pooler, kind="):
-            EncoderClassifier(encoder, 2, **arguments)
-    with pytest.raises(ValueError, match="`head_dim` needs a head with .* Received: head_dim=7, kind='linear'"):
-        EncoderClassifier(make("electra"), 2, "linear", head_dim=7)
-
-
 def test_parameters_with_a_head_of_2000():
     """Printed: 110.4M. In place of the pooler, with the classes of a task of two."""
     with tf.Graph().as_default():

@@ -55,22 +55,12 @@ test_marks = refusals(
 )
 
 test_repulsive = refusals(
-    *values(
-        functools.partial(Repulsive, "sgd"),
-        method=("adam",),
-        roles=(["self"], [], "encoder"),
-        projections=("query",),
-        layers=("second",),
-        grouping=("code",),
-        bandwidth=(1,),
-        kernel=("linear",),
-        select=("[", 3),
-        step_size=(0, "a", NAN),
-        inverse_temperature=(-1, NAN),
-        prior_deviation=(0, NAN),
-        repulsive_weight=(-1, NAN, True),
-        seed=("a",),
-    ),
+    *values(functools.partial(Repulsive, "sgd"), method=("adam",), roles=(["self"], [], "encoder")),
+    *values(functools.partial(Repulsive, "sgd"), projections=("query",), layers=("second",), grouping=("code",)),
+    *values(functools.partial(Repulsive, "sgd"), bandwidth=(1,), kernel=("linear",), select=("[", 3)),
+    *values(functools.partial(Repulsive, "sgd"), step_size=(0, "a", NAN), inverse_temperature=(-1, NAN)),
+    *values(functools.partial(Repulsive, "sgd"), prior_deviation=(0, NAN), repulsive_weight=(-1, NAN, True)),
+    *values(functools.partial(Repulsive, "sgd"), seed=("a",)),
     *values(Repulsive, inner_optimizer=(None,)),
     (lambda: Repulsive("sgd").apply([keras.ops.ones((4, 2, 2))]), "`trainable_variables`", "trainable_variables=None"),
     (lambda: Repulsive(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())), "Scale the loss outside", ""),
