@@ -29,14 +29,8 @@ def error(probabilities=HALVES, labels=(0, 1), **options):
 
 
 test_predictions = refusals(
-    *(
-        (
-            functools.partial(error, probabilities),
-            "`probabilities`",
-            f"probabilities of shape {np.shape(probabilities)}",
-        )
-        for probabilities in ([0.5, 0.5], [[1.0], [1.0]])
-    ),
+    (lambda: error([0.5, 0.5]), "`probabilities`", "probabilities of shape (2,)"),
+    (lambda: error([[1.0], [1.0]]), "`probabilities`", "probabilities of shape (2, 1)"),
     (lambda: error(np.zeros((0, 2)), []), "at least one prediction", "shape (0, 2)"),
     (lambda: error([[0.5, 0.5], [2.0, -1.0]]), "`probabilities`", "row 1, "),
     (lambda: error([[0.5, 0.6], [0.5, 0.5]]), "sum to 1", "row 0, [0.5 0.6], whose sum is 1.1"),
@@ -101,11 +95,7 @@ test_words = refusals(
     (lambda: analysis.lime(unsure, ["a film"], ["a", "b"]), "same length", ""),
     *values(functools.partial(analysis.lime, unsure, ["a film"]), samples=(0,), num_features=(0,)),
     (lambda: analysis.leave_one_out(lambda texts: np.zeros(3), ["a"]), "`predict`", "shape (3,)"),
-    (
-        lambda: analysis.remove_words(unsure, ["a film", "a"], [[1, 2], [1, 2]]),
-        "`scores`",
-        "text 1 has 1 words, 2 scores",
-    ),
+    (lambda: analysis.remove_words(unsure, ["a b", "a"], HALVES), "`scores`", "text 1 has 1 words, 2 scores"),
     (lambda: analysis.remove_words(unsure, [], []), "at least one", "scores of 0 texts for 0"),
     (lambda: analysis.fit_lime([[True]], [1, 2]), "`kept`", "(1, 1) and (2,)"),
 )
@@ -194,7 +184,8 @@ test_redundancy = refusals(
         for shape in ((2, 3), (2, 1, 3), (0, 2, 3))
     ),
     *values(functools.partial(analysis.max_num_heads, 512), lengths=(0, -3)),
-    *((functools.partial(analysis.max_num_heads, 512, lengths), "length", "") for lengths in ([], [0, 0])),
+    (lambda: analysis.max_num_heads(512, []), "`lengths`", "an empty iterable"),
+    (lambda: analysis.max_num_heads(512, [0, 0]), "`lengths`", "a mean of 0.0"),
     *values(functools.partial(analysis.max_num_heads, lengths=20), model_dim=(0, -1, 2.5)),
     (lambda: analysis.attention_maps(without_attention(), np.ones((1, 2))), "attention layer", ""),
     (lambda: analysis.head_ablation(without_attention(), lambda: 0), "attention heads", "model="),
