@@ -11,4 +11,4 @@ def test_composed_and_decomposed_letters_are_the_same():
 
 
 def test_any_iterables_of_sentences():
-    assert bleu(iter(["a b c d"]), ("a b c d",)).value == 100
+    assert bleu(iter(["a b c d"]), ("a b c d",)).value == bleu(["a b c d"], ["a b c d"]).value
