@@ -209,13 +209,6 @@ def test_decoding(numbers):
     assert oracles_variants.numbers_a_key(cache) == HEADS * (KEY_DIM + VALUE_DIM)
 
 
-def test_cross_attention_from_a_cache_and_padding():
-    inputs = cross_inputs(dtype="float64")
-    layer = build(make(), *inputs)
-    oracles_variants.check_cross_decoding(layer, *inputs)
-    oracles_variants.check_padding(layer, *inputs)
-
-
 def test_one_step_is_a_call():
     inputs = cross_inputs(dtype="float64")
     layer = build(make(), *inputs)

@@ -202,19 +202,6 @@ def test_config_and_file(template, tmp_path):
 # ------------------------------------------------------------------------------------------------------- decoding
 
 
-@pytest.mark.parametrize("sizes", [[1] * 6, [3, 1, 2]])
-def test_step_by_step(sizes):
-    x = self_input(length=6)
-    layer = build(MultiHeadAttention(**SIZES, relative_positions=RelativePositions(3)), x)
-    cache, index, steps = layer.init_cache(BATCH, 8), 0, []
-    for size in sizes:
-        piece = x[:, index : index + size]
-        step, cache = layer(piece, piece, cache=cache, index=index, use_causal_mask=True)
-        steps.append(array(step))
-        index += size
-    check_close(np.concatenate(steps, axis=1), layer(x, x, use_causal_mask=True), 5e-6)
-
-
 def test_positions_of_rows_written_elsewhere():
     """As in beam search: two beams a step, in rows side by side, at one position."""
     beams, x = 2, self_input(length=6)
