@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_headattn.layers import RealFormerAttention
 from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, SpanAnswerer
+from keras_headattn.utils import flatten_layers
 from tests.models.encoders import (
     ALONE,
     EVOLVING,
@@ -155,7 +156,7 @@ def test_mixed_precision(head):
     logits = mixed(inputs)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     assert all(weight.dtype == "float32" for weight in mixed.trainable_weights)
-    assert {layer.compute_dtype for block in mixed.encoder.blocks for layer in block._flatten_layers()} == {dtype}
+    assert {layer.compute_dtype for block in mixed.encoder.blocks for layer in flatten_layers(block)} == {dtype}
     check_close(logits, model(inputs), 0.02 if dtype == "float16" else 0.15)
     inputs["token_ids"][0] = model.encoder.pad_id
     assert np.isfinite(array(mixed(inputs))).all()
