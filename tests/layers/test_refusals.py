@@ -12,6 +12,7 @@ from keras_headattn.positions import LearnedPositions, RelativePositions, Relati
 from keras_headattn.regularizers import Disagreement
 from tests.layers.harness import (
     BATCH,
+    CASES,
     KEYS,
     QUERIES,
     SIZES,
@@ -23,14 +24,15 @@ from tests.layers.harness import (
     random_mask,
     self_input,
 )
+from tests.layers.test_query_chunks import REFUSED
 from tests.refusals import refusals, refused, values
 
 WIDTHS = [x.shape[-1] for x in cross_inputs()]
-MULTI_HEAD = next(kind for kind in each_kind.args[1] if kind.name == "multi_head")
+CONVOLUTION = {"filters": 20, "kernel_size": 3, "attention": MultiHeadAttention(3, 4)}
 
 
 def of(layer, **sizes):
-    """The class or one with sizes, to be called with one more argument."""
+    """What makes a layer of small sizes, given its other arguments."""
     return functools.partial(layer, **{"num_heads": 3, "key_dim": 4, **sizes})
 
 
@@ -74,15 +76,7 @@ test_other_attention = refusals(
         mixture=((), ("dot",), ("dense", "dense"), None, 3),
     ),
     *values(of(layers.MultiTokenAttention), mix_weights=(2,), head_norm=("head",)),
-    *(
-        (of(layer, query_chunk_size=2), "`query_chunk_size`", f"=2 for {layer.__name__}")
-        for layer in (
-            layers.EvolvingAttention,
-            layers.RealFormerAttention,
-            layers.ReAttention,
-            layers.MultiTokenAttention,
-        )
-    ),
+    *((of(layer, query_chunk_size=2), "`query_chunk_size`", f"=2 for {layer.__name__}") for layer in REFUSED),
     *(
         (
             of(layers.MixtureOfHeadsAttention, num_heads=5, shared_heads=shared, active_heads=active),
@@ -94,18 +88,9 @@ test_other_attention = refusals(
 )
 
 test_layers_with_attention = refusals(
-    *values(
-        functools.partial(layers.AugmentedConv1D, filters=20, kernel_size=3, attention=MultiHeadAttention(3, 4)),
-        filters=(11,),
-        attention=("heads",),
-    ),
-    *values(
-        functools.partial(layers.AugmentedConv2D, filters=20, kernel_size=3, attention=MultiHeadAttention(3, 4)),
-        filters=(12,),
-        kernel_size=((3, 3),),
-        attention=("heads",),
-        upsampling=("nearest",),
-    ),
+    *values(functools.partial(layers.AugmentedConv1D, **CONVOLUTION), filters=(11,), attention=("heads",)),
+    *values(functools.partial(layers.AugmentedConv2D, **CONVOLUTION), filters=(12,), attention=("heads",)),
+    *values(functools.partial(layers.AugmentedConv2D, **CONVOLUTION), kernel_size=((3, 3),), upsampling=("nearest",)),
     (lambda: layers.AugmentedConv2D(20, 3, keras.layers.Dense(3)), "`attention`", "<Dense"),
     (
         lambda: layers.SelfAttentivePooling(3, 4, head_regularizer=Disagreement("subspaces")),
@@ -129,10 +114,6 @@ def call(*shapes, make=np.zeros, **options):
 
 def attend(*inputs, **call):
     return build(MultiHeadAttention(3, 4), *cross_inputs())(*(inputs or cross_inputs()), **call)
-
-
-def images():
-    return layers.AugmentedConv2D(20, 3, MultiHeadAttention(3, 4))
 
 
 test_shapes = refusals(
@@ -160,7 +141,11 @@ test_shapes = refusals(
     (lambda: layers.SelfAttentivePooling(3, 4)(np.zeros((3, 5))), "`inputs`", "inputs of shape (3, 5)"),
     (lambda: layers.SelfAttentivePooling(3, 4)(np.zeros((3, 6, 5)), mask=np.ones((3, 5), bool)), "`mask`", (3, 5)),
     *(
-        (functools.partial(getattr(images(), method), shape), "`inputs`", "inputs of shape")
+        (
+            functools.partial(getattr(layers.AugmentedConv2D(**CONVOLUTION), method), shape),
+            "`inputs`",
+            "inputs of shape",
+        )
         for shape in ((None, None, 6, 5), (None, 7, 6), (None, 7, 6, None))
         for method in ("build", "compute_map_shape")
     ),
@@ -289,7 +274,7 @@ def test_a_mask_as_bias(case):
 
 
 def test_each_mask_as_bias():
-    check_bias(MULTI_HEAD, -np.inf, -1e9, -1e4)
+    check_bias(CASES[0], -np.inf, -1e9, -1e4)
     bias = np.linspace(-1.0, 1.0, QUERIES, dtype="float32")[None, None, None]
     bias[..., 0] = -1e8
     with refused("attention_mask=bias == 0"):
