@@ -125,19 +125,7 @@ def test_decoding(knocking):
         check_close(cache["value"], entry["value"], DOUBLE)
 
 
-def test_gradients():
-    inputs = cross_inputs(dtype="float64")
-    gradients = oracles_variants.check_gradients(build(make(("query", "key", "value_mlp")), *inputs), *inputs)
-    assert all(np.abs(gradient).max() > 1e-4 for name, gradient in gradients.items() if name != "key.bias")
-
-
 def test_heads_for_repulsive():
     layer = build(make(num_key_value_heads=1), *cross_inputs())
     expected = {"query": (1, HEADS), "key": (1, 1), "value": (1, 1), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == expected
-
-
-def test_an_mlp_is_not_absorbed():
-    layer = build(make(("query", "value_mlp")), *cross_inputs())
-    with pytest.raises(ValueError, match=r"knocking heads without an MLP.* with knocking=\('query', 'value_mlp'\)"):
-        layers.absorb(layer)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.layers import AugmentedConv2D, DecoderBlock, EncoderBlock, EvolvingAttention
-from keras_headattn.models import Transformer
-from keras_headattn.models._sentences.encoders import make_bilstm
+from keras_headattn.models import BiLSTMEncoder, Transformer
 from keras_headattn.positions import BucketPositions
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -131,7 +130,7 @@ def test_directions_of_lstms_made_while_a_file_is_loaded():
     gc.freeze()  # only what is made here is collected, which is soon done
     with keras.src.saving.serialization_lib.ObjectSharingScope():
         for units in range(1, 20):
-            made.append(make_bilstm(f"bilstm_{units}", "float32", units=units))
+            made += BiLSTMEncoder(2, 1, units).bilstms
             gc.collect()
     gc.unfreeze()
     assert [each.forward_layer.units for each in made] == [*range(1, 20)]
