@@ -15,19 +15,24 @@ command goes on after an interruption, however hard, and tries failed runs again
 
 import argparse
 import dataclasses
-import importlib
 import pathlib
 import sys
 
+from recipes.classify.__main__ import RECIPE as CLASSIFY
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
-from recipes.engine.paper_tables import Cell, Table, read_scores, write_tables
+from recipes.engine.paper_tables import Cell, Table, read_scores
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import config_modules
 from recipes.engine.settings import Heads
 from recipes.engine.subruns import outcome, train_all
+from recipes.glue.__main__ import RECIPE as GLUE
+from recipes.graphs.__main__ import RECIPE as GRAPHS
+from recipes.imagenet.__main__ import RECIPE as IMAGENET
+from recipes.rationales.__main__ import RECIPE as RATIONALES
+from recipes.translate.__main__ import RECIPE as TRANSLATE
 
-RECIPES = ("translate", "classify", "glue", "graphs", "imagenet", "pretrain", "rationales")
+WITH_TABLES = CLASSIFY, GLUE, GRAPHS, IMAGENET, RATIONALES, TRANSLATE
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
 OWN = {"seed", "run", "export"}  # settings that the sweep sets
@@ -66,7 +71,7 @@ def _parser(recipe=None, table=None):
         own |= {name for changes in (*table.rows.values(), *table.columns.values()) for name in changes}
         parser.set_defaults(name=table.name)
     else:
-        recipe = _recipe("translate")
+        recipe = TRANSLATE
         parser.add_argument("--attentions", nargs="+", default=ATTENTIONS, help=f"[{' '.join(ATTENTIONS)}]")
         parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
         own |= {"attention", "attention_arguments", "num_heads"}
@@ -80,16 +85,12 @@ def _parser(recipe=None, table=None):
     return parser
 
 
-def _recipe(name):
-    return importlib.import_module(f"recipes.{name}.__main__").RECIPE
-
-
 def named_tables():
-    """Returns the papers' tables, in the files of the recipes' configs: dictionary of name to recipe and `Table`."""
+    """Returns the papers' tables, in the files of the recipes' configs: dictionary of name to `Recipe` and `Table`."""
     return {
         name: (recipe, dataclasses.replace(table, name=name))
-        for recipe in RECIPES
-        for file in config_modules(recipe)
+        for recipe in WITH_TABLES
+        for file in config_modules(recipe.name)
         for name, table in getattr(file, "TABLES", {}).items()
     }
 
@@ -99,8 +100,7 @@ def named_table(name):
     tables = named_tables()
     if name not in tables:
         raise ValueError(f"The tables are {', '.join(sorted(tables))}. Received: {name}")
-    recipe, table = tables[name]
-    return _recipe(recipe), table
+    return tables[name]
 
 
 def _part_of(table, options):
@@ -126,7 +126,7 @@ def attentions_by_heads(options):
         ]
         rows[own["attention"] + (f":{','.join(given)}" if given else "")] = own
     columns = {heads: {"num_heads": heads} for heads in options.heads}
-    return _recipe("translate"), Table(title="Scores by the number of heads", rows=rows, columns=columns, over="heads")
+    return TRANSLATE, Table(title="Scores by the number of heads", rows=rows, columns=columns, over="heads")
 
 
 def _attention(text):
@@ -179,6 +179,8 @@ def _folder(options):
 
 def sweep(recipe, table, cells, folder, table_only=False):
     """Trains what has not finished, and writes table and plot to `folder` after each run."""
+    from recipes.engine.paper_plots import write_tables  # imports Keras
+
     print(f"Table and plot: {folder}/sweep.md, .csv, .png")
     names = {config.run: table.run_name(cell) for cell, config in cells}
     train_all(

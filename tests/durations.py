@@ -2,6 +2,7 @@
 
 import collections
 import pathlib
+import time
 
 PATH = pathlib.Path(__file__).resolve().parents[1] / "build" / "test_durations.txt"
 
@@ -13,6 +14,7 @@ class Durations:
         self.seconds = collections.Counter()
         self.tests = collections.Counter()
         self.slowest = {}
+        self.written = time.monotonic()
 
     def pytest_runtest_logreport(self, report):
         file, _, test = report.nodeid.partition("::")
@@ -20,8 +22,14 @@ class Durations:
         self.tests[file] += report.when == "call"
         slowest = self.slowest.get(file, (0, ""))
         self.slowest[file] = max(slowest, (report.duration, f"{test} ({report.when})"))
+        if time.monotonic() - self.written > 30:
+            self.write()
 
     def pytest_sessionfinish(self):
+        self.write()
+
+    def write(self):
+        self.written = time.monotonic()
         lines = [f"{'seconds':>8} {'tests':>6} {'slowest':>8}  file: its slowest part"]
         for file, seconds in self.seconds.most_common():
             most, name = self.slowest[file]

@@ -1,5 +1,6 @@
 """What is refused: the error names what is wrong and ends with what was received. Other words of it are free."""
 
+import functools
 import re
 
 import pytest
@@ -23,3 +24,8 @@ def refusals(*cases):
             call()
 
     return test
+
+
+def values(call, **arguments):
+    """Makes the cases of `call` with each of the values of each argument."""
+    return [(functools.partial(call, **{name: x}), name, x) for name, each in arguments.items() for x in each]

@@ -118,14 +118,6 @@ def test_labels_are_not_rounded_where_keras_computes_in_bfloat16():
     np.testing.assert_allclose(loss, np.log1p(599 * np.exp(-20.0)), atol=2e-6)
 
 
-@pytest.mark.parametrize("shape", [(3, 4, CLASSES), (3,)], ids=["one_hot", "one_a_sequence"])
-def test_labels_of_another_shape(shape):
-    with pytest.raises(
-        ValueError, match=rf"`y_true` must hold integer labels.*Received: y_true of shape \({shape[0]},"
-    ):
-        LabelSmoothedCrossentropy()(np.zeros(shape), np.zeros((3, 4, CLASSES)))
-
-
 @each_smoothing
 def test_graph_and_xla(smoothing):
     labels, logits = batch()
@@ -141,12 +133,6 @@ def test_config_round_trip():
     clone = keras.losses.deserialize(config)
     assert type(clone) is LabelSmoothedCrossentropy
     assert (clone.label_smoothing, clone.reduction, clone.name) == (0.25, "sum", "nll")
-
-
-@pytest.mark.parametrize("smoothing", [1.0, -0.1, 1.5, float("nan"), True, None])
-def test_smoothing_out_of_range(smoothing):
-    with pytest.raises(ValueError, match=f"`label_smoothing` must be a finite number, .* label_smoothing={smoothing}$"):
-        LabelSmoothedCrossentropy(smoothing)
 
 
 def test_labels_that_do_not_count():

@@ -186,22 +186,3 @@ def test_configuration(regularizer):
     assert type(again) is type(regularizer)
     assert again.get_config() == regularizer.get_config()
     assert (again.of, set(again.get_config())) == (regularizer.of, set(vars(regularizer)))
-
-
-@pytest.mark.parametrize("arguments", [{"kind": "heads"}, {"per": "batch"}])
-def test_arguments_refused(arguments):
-    ((name, value),) = arguments.items()
-    with pytest.raises(ValueError, match=f"`{name}` must be .* Received: {name}='{value}'"):
-        Disagreement(**arguments)
-
-
-@pytest.mark.parametrize("regularizer", [Frobenius, Disagreement, CosineSimilarity])
-@pytest.mark.parametrize("weight", [np.nan, "a", None, True])
-def test_weights_refused(regularizer, weight):
-    with pytest.raises(ValueError, match=f"`weight` must be a finite number. Received: weight={weight!r}$"):
-        regularizer(weight=weight)
-
-
-def test_axis_refused():
-    with pytest.raises(ValueError, match="`head_axis` must be an integer. Received: head_axis=1.5$"):
-        CosineSimilarity(head_axis=1.5)

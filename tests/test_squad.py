@@ -16,6 +16,7 @@ from headattn_io.squad import (
     score_answers,
     write_squad,
 )
+from tests.refusals import refused
 
 CONTEXT = "The cat’s name is Élodie. It is a cat."
 
@@ -157,5 +158,5 @@ def test_one_kind_of_question_and_missing_predictions():
     )
     found = score_answers({"x": "the Cat", "y": "two dogs"}, rows)
     assert found == {"exact": 50.0, "f1": pytest.approx(100 * (1 + 2 / 3) / 2)}
-    with pytest.raises(ValueError, match="each question of dev. Received: none for 'y', and for 1 of 2"):
+    with refused("question of dev", "none for 'y', and for 1 of 2"):
         score_answers({"x": "cat"}, rows)

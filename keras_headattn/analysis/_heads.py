@@ -269,7 +269,7 @@ def draw_error_by_heads(
 def max_num_heads(model_dim: int, lengths: float | Iterable[Any]) -> tuple[int, list[int]]:
     """Computes the largest number of heads without a low-rank bottleneck, h_max = model_dim / mean length.
 
-    Source: Zhang et al. 2022, "Interacting-head attention", eq. 13.
+    Source: Li and Luo 2022, "Interacting-head attention", eq. 13.
 
     Args:
         model_dim: width of the model.

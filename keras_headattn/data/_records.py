@@ -49,7 +49,7 @@ class Records:
             )
         manifest = read_json(path)
         try:
-            self.manifest = _present(manifest)
+            self.manifest = manifest
             self.columns = self.manifest["columns"]
             self.shards = self.manifest["shards"]
             _check_shards(self.shards, self.columns)
@@ -110,24 +110,6 @@ def _check_shards(shards, columns):
         counts = np.array(counts, "int64")
         if counts.ndim != 2 or counts.min(initial=0) < 0 or counts[1].sum() != shard["examples"]:
             raise ValueError(f"the counts of {name} do not agree")
-
-
-def _present(manifest):
-    """Converts a manifest of version 0.1, which has pairs of `inputs` and `targets`, to the current form."""
-    if "columns" in manifest:
-        return manifest
-
-    def renamed(counts, **more):
-        tokens = {"inputs": counts["source_tokens"], "targets": counts["target_tokens"]}
-        return {"examples": counts["pairs"], "tokens": tokens} | more
-
-    shards = [
-        {name: shard[name] for name in ("name", "bytes", "sha256")}
-        | {"examples": shard["pairs"], "histogram": renamed(histogram, length=histogram["length"])}
-        for shard in manifest["shards"]
-        for histogram in [shard["histogram"]]
-    ]
-    return renamed(manifest, made_of=manifest["made_of"], columns=["inputs", "targets"], shards=shards)
 
 
 def begin_records(folder: Path, made_of: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def copy_attention(
         source: built `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` or attention layer of this
             library, a model with any number of them, or the tensors of one layer from `of_addons`.
         target: layers of these kinds, or a model with equally many, in the same order, built. Keras's layers take
-            weights of `MultiHeadAttention` and `GroupedQueryAttention`, of others if `absorbed` by one.
+            weights of `MultiHeadAttention` and `GroupedQueryAttention`, of others after `layers.absorb`.
         strict: bool, True to raise an error if weights are left over. Default True.
 
     Returns:
@@ -86,7 +86,7 @@ def _check_expressible(layer, stock):
     kinds = {MultiHeadAttention: STOCK_CLASSES[0], GroupedQueryAttention: STOCK_CLASSES[1]}
     if kinds.get(type(layer)) is not type(stock):
         raise ValueError(
-            f"A {type(stock).__name__} of Keras takes the weights of its equal here; `layer.absorbed()` returns a "
+            f"A {type(stock).__name__} of Keras takes the weights of its equal here; `layers.absorb` returns a "
             f"MultiHeadAttention where that is possible. Received: {type(layer).__name__} {layer.name!r}"
         )
     names = ("relative_positions", "qk_norm", "attn_logits_soft_cap", "use_sinks")

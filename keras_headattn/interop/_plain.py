@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import store, weights_by_name
-from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.layers import MultiHeadAttention, absorb
 from keras_headattn.layers._lora import with_lora
 from keras_headattn.positions import LearnedPositions, SinusoidalPositions
 
@@ -93,7 +93,7 @@ def plain_parts(model, types=(MultiHeadAttention,)):
 
 def _absorbed(layer):
     try:
-        return layer.absorbed()
+        return absorb(layer)
     except ValueError as error:
         reason = str(error).partition(" Received: ")[0]
         refuse(f"only multi-head attention. {reason.removesuffix('.')}", f"{type(layer).__name__} in {layer.path}")

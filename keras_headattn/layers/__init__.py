@@ -1,5 +1,6 @@
 """Drop-in attention layers, blocks and poolings. Wrong arguments raise a ValueError that names them."""
 
+from keras_headattn.layers._absorption import absorb
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._augmented_conv_1d import AugmentedConv1D
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths
@@ -87,6 +88,7 @@ __all__ = [
     "TalkingHeadsAttention",
     "augmented_widths",
     "capture_intermediates",
+    "absorb",
     "enable_lora",
     "get",
     "merge_lora",

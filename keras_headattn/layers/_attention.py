@@ -12,6 +12,7 @@ from keras import constraints, initializers, ops, regularizers
 from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer, serialize_layer
 from keras_headattn._random import FixedSeed
+from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import (
     as_axes,
@@ -23,7 +24,6 @@ from keras_headattn._validation import (
     check_probability,
     check_switch,
 )
-from keras_headattn.layers._absorption import absorbed
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import (
     CallMask,
@@ -41,7 +41,7 @@ from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kerne
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.layers._query_chunks import as_chunk_size, attend_in_chunks, rows_at_once
-from keras_headattn.layers._saved_names import SavedNames
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.ops import attend, masked_softmax, sliding_window_mask
 from keras_headattn.ops._attention import head_product, key_product
 from keras_headattn.ops._dense import rms_normalize
@@ -110,7 +110,7 @@ class State:
         return None if self.masks is None else self.masks.combined
 
 
-class Attention(SavedNames):
+class Attention(Rematerialized, SavedQuantization):
     """Base class of attention layers: a sequence of stages, of which a variant overrides one or more.
 
     | stage | from | to |
@@ -1012,23 +1012,6 @@ class Attention(SavedNames):
         """
         dense = getattr(self, f"_{name}_dense")
         return dense.kernel, dense.bias
-
-    def absorbed(self) -> "Attention":
-        """Returns a `MultiHeadAttention` with the same output, if this layer is multi-head attention with tied weights.
-
-        Such layers are `GroupedQueryAttention`, `KnockingHeadsAttention` without an MLP, `InteractingHeadAttention`
-        with `"sum"`, and `MultiHeadAttention` itself. Shared keys and values are copied for each query head, matrices
-        of knocking heads are multiplied into the projections, and a sum of queries becomes the query of every head. A
-        `head_regularizer` is left out.
-
-        Raises:
-            ValueError: for other layers, or if the layer is not built, or its weights are quantised or have LoRA.
-        """
-        from keras_headattn import layers
-
-        self._check_built("absorbed")
-        kinds = layers.GroupedQueryAttention, layers.KnockingHeadsAttention, layers.InteractingHeadAttention
-        return absorbed(self, layers.MultiHeadAttention, (layers.MultiHeadAttention, *kinds))
 
     def project_cache(
         self, value: Tensor, key: Tensor | None = None, kernels: dict[str, Any] | None = None

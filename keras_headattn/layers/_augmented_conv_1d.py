@@ -5,15 +5,16 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
+from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._saved_names import SavedNames
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.positions._relative import RelativePositions
 
 
 @register_keras_serializable(package="keras_headattn")
-class AugmentedConv1D(SavedNames):
+class AugmentedConv1D(Rematerialized, SavedQuantization):
     """Causal dilated convolution whose last channels are self-attention over the whole series.
 
     The first `filters - num_heads * value_dim` channels are convolved: step t reads steps t, t - dilation_rate and so

@@ -5,9 +5,10 @@ from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
-from keras_headattn.layers._saved_names import SavedNames
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import resize_bilinear
 from keras_headattn.positions._relative import RelativePositions2D
@@ -16,7 +17,7 @@ UPSAMPLINGS = ("half_pixel", "legacy")
 
 
 @register_keras_serializable(package="keras_headattn")
-class AugmentedConv2D(SavedNames):
+class AugmentedConv2D(Rematerialized, SavedQuantization):
     """Convolution whose last channels are self-attention over all pixels.
 
     The first `filters - num_heads * value_dim` channels are convolved. With strides, attention sees the image after

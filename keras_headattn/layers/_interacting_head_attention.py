@@ -23,7 +23,7 @@ class InteractingHeadAttention(Attention):
     - `interaction="pairwise"` (equations 11 and 12): every pair of a query head and a key head has its own softmax. The
       output projection's kernel is `(num_heads ** 2, value_dim, D)`, ordered by query head, then key head.
 
-    Source: Zhang et al. 2022, "Interacting-head attention". Logits are divided by the square root of `key_dim`, as in
+    Source: Li and Luo 2022, "Interacting-head attention". Logits are divided by the square root of `key_dim`, as in
     the equations.
 
     Args:

@@ -17,7 +17,7 @@ class KnockingHeadsAttention(GroupedQueryAttention):
 
     With Q_i, K_i and V_i the projections of head i:
 
-    - `"query"`, `"key"`, `"value"`: Q_i T_Q, K_i T_K, V_i T_V. `absorbed()` merges these matrices into the projections;
+    - `"query"`, `"key"`, `"value"`: Q_i T_Q, K_i T_K, V_i T_V. `absorb` merges these matrices into the projections;
     - `"value_mlp"`: 2 ((V_i U) * sigmoid(V_i G)) N.
 
     T, U and N start as the identity and G as 0, so heads are unchanged at first. The weights hold the differences from
@@ -33,8 +33,8 @@ class KnockingHeadsAttention(GroupedQueryAttention):
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> layer = KnockingHeadsAttention(num_heads=4, key_dim=4, knocking=("query", "key", "value"))
-    >>> tuple(layer(x, x).shape), type(layer.absorbed()).__name__
-    ((2, 5, 16), 'MultiHeadAttention')
+    >>> tuple(layer(x, x).shape), layer.knocking
+    ((2, 5, 16), ('query', 'key', 'value'))
     """
 
     def __init__(

@@ -20,7 +20,7 @@ class LuongAttention(Attention):
     - `score_mode="concat"`: v . tanh(W [m; x]), with `score_kernel` W `(2 * key_dim, key_dim)` and `score_vector` v
       `(key_dim,)`.
 
-    Source: Luong et al. 2015, "Effective approaches to attention-based neural machine translation"; Zhang et al. 2022,
+    Source: Luong et al. 2015, "Effective approaches to attention-based neural machine translation"; Li and Luo 2022,
     "Interacting-head attention", eqs. 1 and 2 (which print `concat` without v).
 
     Args:

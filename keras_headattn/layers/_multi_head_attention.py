@@ -11,7 +11,7 @@ class MultiHeadAttention(Attention):
     length of the training sentences as `key_dim`, and `D / num_heads` as `value_dim`, it is attention with a fixed head
     size (Bhojanapalli et al. 2020).
 
-    Source: Vaswani et al. 2017, "Attention is all you need"; Zhang et al. 2022, "Interacting-head attention", eqs. 4
+    Source: Vaswani et al. 2017, "Attention is all you need"; Li and Luo 2022, "Interacting-head attention", eqs. 4
     and 5. Arguments, calls and errors: see `Attention`.
 
     >>> x = keras.random.normal((2, 5, 16))

@@ -18,7 +18,7 @@ class TalkingHeadsAttention(Attention):
     before the mask, and `post_softmax_kernel` `(num_heads, value_heads)` on the weights. They are the transposes of the
     papers' `W_t1` and `W_t2`.
 
-    Source: Shazeer et al. 2020, "Talking-heads attention"; Zhang et al. 2022, "Interacting-head attention", eqs. 6-9.
+    Source: Shazeer et al. 2020, "Talking-heads attention"; Li and Luo 2022, "Interacting-head attention", eqs. 6-9.
 
     Args:
         num_heads: number of heads in the softmax.

@@ -1,5 +1,3 @@
-import json
-
 from keras.layers import Layer, LayerNormalization
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
@@ -17,7 +15,7 @@ class Template:
         if isinstance(layer, Template):
             layer = layer.layer
         if isinstance(layer, dict):
-            layer = _loaded(name, layer)
+            layer = deserialize_keras_object(layer)
         if not isinstance(layer, (Layer, type(None))):
             raise ValueError(f"`{name}` must be a layer, which is copied. Received: {layer!r}")
         self.layer = None if layer is None else type(layer).from_config(layer.get_config())
@@ -59,29 +57,3 @@ class Template:
     def serialize(self):
         """Returns the configuration as serialised by Keras."""
         return serialize_keras_object(self.layer)
-
-
-def _loaded(name, config):
-    """Makes the layer of a configuration, and checks one that a file declares a shared object."""
-    layer = deserialize_keras_object(config)
-    if "shared_object_id" in config:
-        found = layer.get_config() if isinstance(layer, Layer) else {}
-        wrong = [key for key, value in config["config"].items() if _plain(found.get(key)) != _plain(value)]
-        if wrong:
-            raise ValueError(
-                f"In this file `{name}` is the same object as a layer with other settings, because an old "
-                "version had a bug. Make the model from its settings, and load its weights with `load_weights`. "
-                f"Received: {name} with other settings for {', '.join(wrong)}"
-            )
-    return layer
-
-
-def _plain(value):
-    """Returns a value without the entries that Keras adds when it saves."""
-
-    def strip(part):
-        if isinstance(part, dict):
-            return {key: strip(item) for key, item in part.items() if key not in ("shared_object_id", "build_config")}
-        return [strip(item) for item in part] if isinstance(part, (list, tuple)) else part
-
-    return json.dumps(strip(value), sort_keys=True, default=str)

@@ -9,18 +9,19 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, regularizer
 from keras_headattn._recompute import recompute
+from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._intermediates import is_capturing
 from keras_headattn.layers._norms import apply_norm, norm_weights
-from keras_headattn.layers._saved_names import SavedNames
+from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import normalize
 
 
-class _Block(SavedNames):
+class _Block(Rematerialized, SavedQuantization):
     """Sublayers with dropout, residual connection and normalisation."""
 
     compute_output_spec = keras.Operation.compute_output_spec

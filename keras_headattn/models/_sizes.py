@@ -11,7 +11,7 @@ SIZES = {
     "big": {"num_layers": 6, "hidden_dim": 1024, "intermediate_dim": 4096, "num_heads": 16},
     # Wu et al. 2020, "Lite Transformer with long-short range attention"
     "lite": {"num_layers": 6, "hidden_dim": 160, "intermediate_dim": 160, "num_heads": 4},
-    # Zhang et al. 2022, "Interacting-head attention", who try 2 to 64 heads
+    # Li and Luo 2022, "Interacting-head attention", who try 2 to 64 heads
     "interacting": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 1024, "num_heads": 8},
 }
 

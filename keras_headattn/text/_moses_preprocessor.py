@@ -126,7 +126,10 @@ class MosesPreprocessor:
             raise ValueError(f"{path} must be a file that `MosesPreprocessor.save` wrote. Received: {state!r:.80}")
         truecaser = state["truecaser"]
         if not isinstance(state["language"], str) or not isinstance(truecaser, (dict, type(None))):
-            raise ValueError(f"{path} must have a str as `language` and a dictionary as `truecaser`, or null")
+            raise ValueError(
+                f"{path} must have a str as `language` and a dictionary as `truecaser`, or null. "
+                f"Received: language={state['language']!r:.80}, truecaser={truecaser!r:.80}"
+            )
         return cls(**state)
 
 

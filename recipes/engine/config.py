@@ -236,8 +236,7 @@ def load_config(cls, path, recipe):
     found = values.pop("recipe", None)
     if found is None:
         raise ValueError(
-            f"{path} was written by version 0.1, or by another program: it names no recipe. Version 0.1 reads its own "
-            "runs; train again to have one of this version."
+            f"{path} has no entry `recipe`, so it is no run's config.json. Received: {', '.join(values) or '{}'}"
         )
     if found != recipe:
         raise ValueError(f"{path} is of recipes.{found}. Received: {path} for recipes.{recipe}")

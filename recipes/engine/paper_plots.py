@@ -1,13 +1,31 @@
-"""Plots of papers' tables: curves over numbers, bars, or one measure against another."""
+"""Files of papers' tables, and their plots: curves over numbers, bars, or one measure against another."""
 
+import io
+import pathlib
 import statistics
 
 import numpy as np
 
+from headattn_io.files import write_atomically
 from keras_headattn.utils import new_figure, not_below_zero
-from recipes.engine.paper_tables import published_value, quantities_of, values_of
+from recipes.engine.paper_tables import as_csv, markdown, published_value, quantities_of, values_of
 
 NOTHING = {("training", "validation loss"): ""}  # what is drawn before a run has finished
+
+
+def write_tables(cells, table, folder):
+    """Writes `sweep.md`, `sweep.csv` and `sweep.png` to the folder."""
+    folder = pathlib.Path(folder)
+    write_atomically(folder / "sweep.md", markdown(cells, table).encode("utf-8"))
+    write_atomically(folder / "sweep.csv", as_csv(cells).encode("utf-8"))
+    write_atomically(folder / "sweep.png", plot(cells, table))
+
+
+def plot(cells, table):
+    """Draws the table: bytes of a PNG."""
+    file = io.BytesIO()
+    draw(cells, table).savefig(file, dpi=110, format="png")
+    return file.getvalue()
 
 
 def draw(cells, table):

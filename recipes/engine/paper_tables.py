@@ -6,7 +6,7 @@ import io
 import pathlib
 import statistics
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import read_json
 from recipes.engine.comparing import paired_test
 from recipes.engine.tables import mean_text
 from recipes.engine.tables import table as markdown_rows
@@ -124,14 +124,6 @@ def read_scores(folder):
     return scores
 
 
-def write_tables(cells, table, folder):
-    """Writes `sweep.md`, `sweep.csv` and `sweep.png` to the folder."""
-    folder = pathlib.Path(folder)
-    write_atomically(folder / "sweep.md", markdown(cells, table).encode("utf-8"))
-    write_atomically(folder / "sweep.csv", as_csv(cells).encode("utf-8"))
-    write_atomically(folder / "sweep.png", plot(cells, table))
-
-
 def as_csv(cells):
     """Returns a line for each score of each run."""
     file = io.StringIO()
@@ -223,15 +215,6 @@ def quantities_of(cells, table):
         return {measure: next((score[1] for score in found if score), "") for measure, found in scores.items()}
     found = {quantity: score[1] for cell in cells for quantity, score in cell.scores.items()}
     return dict(sorted(found.items(), key=lambda item: item[0][0] == "training"))
-
-
-def plot(cells, table):
-    """Draws the table: bytes of a PNG."""
-    from recipes.engine.paper_plots import draw
-
-    file = io.BytesIO()
-    draw(cells, table).savefig(file, dpi=110, format="png")
-    return file.getvalue()
 
 
 def _format(mean):

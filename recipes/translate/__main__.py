@@ -20,7 +20,7 @@
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
-Source of the default attention: Zhang et al. 2022, "Interacting-head attention". Settings of papers are in
+Source of the default attention: Li and Luo 2022, "Interacting-head attention". Settings of papers are in
 configs/, with what they should score.
 """
 

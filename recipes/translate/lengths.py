@@ -11,7 +11,7 @@ from recipes.translate.prepare import COLUMNS
 def describe(records, hidden_dim):
     """Returns lines of text: pairs, mean lengths in tokens, and the most heads of a model of this width.
 
-    Source of the number of heads: Zhang et al. 2022, "Interacting-head attention", equation 13: the width over the
+    Source of the number of heads: Li and Luo 2022, "Interacting-head attention", equation 13: the width over the
     mean length, so that a head is as wide as a sentence is long.
 
     Args:

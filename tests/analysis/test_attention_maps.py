@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 
 from keras_headattn.analysis import attention_maps
 from keras_headattn.layers import EvolvingAttention, InteractingHeadAttention, MultiHeadAttention
@@ -70,10 +69,8 @@ def test_a_functional_model_with_images():
     assert any(maps.convolution is not None for maps in recorded.values())
 
 
-def test_pairs_of_heads_and_models_without_attention():
+def test_pairs_of_heads():
     x = keras.Input((5, 8))
     layer = InteractingHeadAttention(HEADS, 4, interaction="pairwise", name="pairs")
     maps = attention_maps(keras.Model(x, layer(x, x)), np.ones((1, 5, 8)))
     assert maps["pairs"].weights.shape == (1, HEADS, HEADS, 5, 5)
-    with pytest.raises(ValueError, match="must have an attention layer.*Received"):
-        attention_maps(keras.Sequential([keras.layers.Dense(3)]), np.ones((1, 2)))

@@ -35,26 +35,6 @@ def test_grids_of_different_sizes_have_scales_of_their_own():
     assert [figure.axes[place].get_images()[1].get_clim() for place in (1, 3)] == [(0, 0.25), (0, 0.5)]
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (dict(size=(3, 3)), "grid of 3 x 3. Received: 'first' of shape"),
-        (dict(pixel=(6, 0)), "Received: pixel=\\(6, 0\\)"),
-        (dict(image=np.zeros((6, 8))), "Received: image of shape \\(6, 8\\)"),
-        (dict(maps={}), "Received: maps={}"),
-    ],
-)
-def test_errors(arguments, message):
-    given = dict(image=np.zeros((6, 8, 3)), maps={"first": np.ones((2, 12, 12))}, size=(3, 4)) | arguments
-    with pytest.raises(ValueError, match=message):
-        draw_image_maps(**given)
-
-
-def test_text_maps_of_nothing():
-    with pytest.raises(ValueError, match="Received: maps={}"):
-        draw_text_maps({}, ["a"])
-
-
 def test_text_maps_show_weights_and_their_parts():
     """Padding is left out; of a part the softmax is drawn."""
     logits = np.random.default_rng(0).normal(size=(1, 2, 4, 4))
@@ -120,17 +100,3 @@ def test_error_by_heads_shows_mean_and_deviation():
 def test_axes_of_errors_do_not_begin_below_zero():
     axes = draw_error_by_heads({"standard": {1: [0.0, 0.1], 2: [0.2, 0.2]}}).axes[0]
     assert axes.get_ylim()[0] == 0
-
-
-@pytest.mark.parametrize(
-    "models, message",
-    [
-        ({}, "Received: models={}"),
-        ({"standard": {}}, "`models\\['standard'\\]` must be a dictionary"),
-        ({"standard": {8: []}}, "at least one seed.*Received: models\\['standard'\\]\\[8\\]=\\[\\]"),
-        ({"standard": {8: 0.3}}, "Received: models\\['standard'\\]\\[8\\]=0.3"),
-    ],
-)
-def test_errors_of_error_by_heads(models, message):
-    with pytest.raises(ValueError, match=message):
-        draw_error_by_heads(models)

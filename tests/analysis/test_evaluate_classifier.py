@@ -78,13 +78,3 @@ def test_confusion_matrix():
     np.testing.assert_allclose(shares, expected / np.sum(expected, -1, keepdims=True))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
     assert not draw_confusion_matrix([0], [[0.1, 0.9]]).axes[0].get_images()[0].get_array()[1].any()  # never labelled
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="`names` must be those of 3 classes. Received: names=\\['a'\\]"):
-        draw_confusion_matrix(*predictions(3), ["a"])
-    for function in (draw_confusion_matrix, evaluate_classifier):
-        with pytest.raises(ValueError, match="Received: row 0"):
-            function([0], [[3.0, -1.0]])
-        with pytest.raises(ValueError, match="Received: 5 at place 0"):
-            function([5], [[0.5, 0.5]])

@@ -38,30 +38,3 @@ def test_reads_a_data_set():
 def test_reads_a_data_set_of_lengths():
     tf = pytest.importorskip("tensorflow")
     assert max_num_heads(512, tf.data.Dataset.from_tensor_slices([10, 30])) == (25, [2, 4, 8, 16])
-
-
-def test_batches_and_pairs_are_refused():
-    tf = pytest.importorskip("tensorflow")
-    pairs = tf.data.Dataset.from_tensors((np.zeros(20), np.zeros(30)))
-    named = tf.data.Dataset.from_tensors({"source": np.zeros(20), "target": np.zeros(30)})
-    batches = tf.data.Dataset.from_tensor_slices(np.zeros((64, 20))).batch(32)
-    ragged = tf.data.Dataset.from_tensors(tf.ragged.constant([[1, 2], [3]]))
-    for lengths, received in (
-        (pairs, "an item of type tuple"),
-        (named, "an item of type dict"),
-        (batches, "an item with 2 axes"),
-        (ragged, "an item with 2 axes"),
-        ([[[1, 2], [3]]], "an item with 2 axes"),
-    ):
-        with pytest.raises(ValueError, match=f"`lengths` must .*Received: {received}"):
-            max_num_heads(512, lengths)
-
-
-@pytest.mark.parametrize(
-    "width, lengths, name",
-    [(512, lengths, "length") for lengths in ([], 0, -3, [0, 0])]
-    + [(width, 20, "model_dim") for width in (0, -1, 2.5)],
-)
-def test_errors(width, lengths, name):
-    with pytest.raises(ValueError, match=name):
-        max_num_heads(width, lengths)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from keras_headattn.analysis import attention_maps, head_redundancy, head_redundancy_matrix, layer_redundancy
-from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention, TalkingHeadsAttention
+from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
+from tests.refusals import refused
 
 MEASURES = layer_redundancy, head_redundancy, head_redundancy_matrix
 
@@ -120,7 +121,7 @@ def test_of_a_model():
     assert layer_redundancy(maps, masks) == pytest.approx(np.mean(parts))
     flat = pairs.reshape(2, 4, 6, 6)
     np.testing.assert_array_equal(head_redundancy_matrix([pairs], masks[0]), head_redundancy_matrix([flat], masks[0]))
-    with pytest.raises(ValueError, match=r"of one kind.*Received: \(B, n, m\) of .*'pairs'.*\(2, 6, 6\).*\(2, 4, 6\)"):
+    with refused("of one kind", "'pairs'"):
         head_redundancy(maps)
 
 
@@ -131,38 +132,3 @@ def test_weights_in_half_precision(dtype):
     halves = [keras.ops.cast(weights, dtype) for weights in (maps, uniform)]
     assert layer_redundancy(halves) == pytest.approx(layer_redundancy([maps, uniform]), abs=1e-3)
     assert layer_redundancy(halves[1:]) == pytest.approx(np.log2(3))
-
-
-GOOD = np.full((2, 3, 4, 5), 0.2)
-BROKEN = GOOD.copy()
-BROKEN[1, 2, 3] = [0.5, 0.5, 0.5, -0.5, 0]
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(
-    "maps, mask, message",
-    [
-        ([], None, r"at least one layer. Received: maps=\[\]"),
-        ({}, None, "at least one layer. Received: maps={}"),
-        ([GOOD, GOOD[0]], None, r"Received: maps\[1\] of shape \(3, 4, 5\)"),
-        ({"a": np.zeros((2, 3, 4, 4, 5))}, None, r"Received: maps\['a'\] of shape \(2, 3, 4, 4, 5\)"),
-        ([GOOD[:, :, :0]], None, r"not empty. Received: maps\[0\] of shape \(2, 3, 0, 5\)"),
-        ([GOOD], np.ones((4, 2)), r"`mask` must be .* \(2, 4\) .* maps\[0\]. Received: mask of shape \(4, 2\)"),
-        ([GOOD], np.zeros((2, 4)), "Received: a mask that is False everywhere"),
-        ({"a": GOOD, "b": BROKEN}, None, r"Received: maps\['b'\], where for query 3 the least weight is -0.5"),
-        ([0 * GOOD], None, r"Leave out padding.*Received: maps\[0\], .* query 0 .* sums are \[0. 0. 0.\]"),
-        ([np.full_like(GOOD, np.nan)], None, r"Received: maps\[0\], .* nan"),
-    ],
-)
-def test_errors(measure, maps, mask, message):
-    with pytest.raises(ValueError, match=message):
-        measure(maps, mask)
-
-
-def test_other_errors():
-    with pytest.raises(ValueError, match="each of the 2 layers. Received: 1 masks"):
-        layer_redundancy([GOOD, GOOD], [np.ones((2, 4))])
-    x = keras.Input((4, 8))
-    maps = attention_maps(keras.Model(x, TalkingHeadsAttention(2, 4)(x, x)), np.ones((1, 4, 8)))
-    with pytest.raises(ValueError, match="between heads after the softmax have no divergence. Received: "):
-        layer_redundancy(maps)

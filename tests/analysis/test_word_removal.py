@@ -118,21 +118,3 @@ def test_removed_words():
         assert aopc(full, without)[1] == pytest.approx([comprehensiveness(full, part) for part in without])
         assert aopc(full, only)[0] == pytest.approx(np.mean([sufficiency(full, part) for part in only]))
     assert drops["best"] > drops["worst"]
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: lime(Linear(), "a film"), "Received: texts='a film'"),
-        (lambda: lime(Linear(), ["a film"], ["a", "b"]), "one of the same length"),
-        (lambda: lime(Linear(), ["a film"], samples=0), "samples=0"),
-        (lambda: lime(Linear(), ["a film"], num_features=0), "num_features=0"),
-        (lambda: leave_one_out(lambda texts: np.zeros(3), ["a"]), r"`predict` must return .* Received: shape \(3,\)"),
-        (lambda: remove_words(Linear(), ["a film", "a"], [[1, 2], [1, 2]]), "text 1 has 1 words, 2 scores"),
-        (lambda: remove_words(Linear(), [], []), "at least one. Received: scores of 0 texts for 0"),
-        (lambda: fit_lime([[True]], [1, 2]), r"Received: \(1, 1\) and \(2,\)"),
-    ],
-)
-def test_errors(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

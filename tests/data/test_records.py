@@ -107,25 +107,6 @@ def test_the_encoder_must_return_the_columns(tmp_path):
         write(tmp_path, encode=lambda pairs: {"source": [[3]] * len(pairs)})
 
 
-def test_records_of_the_first_version_are_read(tmp_path):
-    """They had pairs of `inputs` and `targets` alone, and other names in the manifest."""
-    records = write(tmp_path)
-
-    def renamed(counts):
-        tokens = counts["tokens"]
-        return dict(pairs=counts["examples"], source_tokens=tokens["inputs"], target_tokens=tokens["targets"])
-
-    shards = [
-        {name: shard[name] for name in ("name", "bytes", "sha256")}
-        | {"pairs": shard["examples"]}
-        | {"histogram": {"length": shard["histogram"]["length"]} | renamed(shard["histogram"])}
-        for shard in records.shards
-    ]
-    old = {"made_of": {"vocabulary": "a"}} | renamed(records.manifest) | {"shards": shards}
-    (tmp_path / "corpus.json").write_text(json.dumps(old))
-    assert Records(tmp_path).manifest == records.manifest
-
-
 def test_going_on_after_an_error_writes_only_what_is_missing(tmp_path):
     def failing(pairs):
         if any(int(source.split()[0]) > 30 for source, _ in pairs):

@@ -389,29 +389,3 @@ def test_half_precision_logits():
     expected = search_tables(tables.astype("float32"), 3, 0.6, 6)
     np.testing.assert_array_equal(tokens, expected[0])
     np.testing.assert_allclose(scores, expected[1], rtol=1e-5)
-
-
-def test_beam_wider_than_half_the_vocabulary():
-    with pytest.raises(ValueError, match="beam_size.*Received: "):
-        search_tables(random_tables(1, 7), 4, 0.6, 3)
-
-
-@pytest.mark.parametrize("arguments, message", [
-    ({"max_length": -2}, "`max_length` must be a positive integer. Received: max_length=-2"),
-    ({"start_id": -1}, "`start_id` must be a token id, an integer of 0 or more. Received: start_id=-1"),
-    ({"end_id": float("nan")}, "`end_id` must be a token id, an integer of 0 or more. Received: end_id=nan"),
-    ({"suppress": [-1]}, "`suppress` must be a token id, an integer of 0 or more. Received: suppress=-1"),
-    ({"suppress": [2, END]}, "`suppress` must be a list of token ids without `end_id`. Received: "),
-    ({"suppress": 5}, "`suppress` must be a list of token ids without `end_id`. Received: suppress=5"),
-    ({"alpha": float("nan")}, "`alpha` must be a finite number, at least 0. Received: alpha=nan"),
-    ({"alpha": "x"}, "`alpha` must be a finite number, at least 0. Received: alpha='x'"),
-])  # fmt: skip
-def test_arguments_that_make_no_sense(arguments, message):
-    arguments = {"max_length": 3, "start_id": START, "end_id": END, "alpha": 0.6, **arguments}
-    step = table_step(random_tables(1))
-    suppress = arguments.pop("suppress", ())
-    for search in (greedy_search, beam_search):
-        with pytest.raises(ValueError, match=message):
-            search(step, {}, 1, **arguments, constraints=Constraints(suppress))
-    with pytest.raises(ValueError, match="`beam_size` must be a positive integer. Received: beam_size=0"):
-        beam_search(step, {}, 1, 3, START, END, beam_size=0)

@@ -175,14 +175,6 @@ def test_coverage_penalty(beta, reordered):
     assert changed
 
 
-def test_wrong_coverage_penalties():
-    step = table_step(tf.constant(random_tables(3, vocabulary=9)))
-    with pytest.raises(ValueError, match="`coverage_penalty` must be a finite number.* Received: coverage_penalty=-1"):
-        beam_search(step, {}, 3, LENGTH, START, END, coverage_penalty=-1)
-    with pytest.raises(ValueError, match="`coverage_penalty` needs `source_mask`"):
-        beam_search(step, {}, 3, LENGTH, START, END, coverage_penalty=0.1)
-
-
 # A scored prefix, and rows of their own
 
 
@@ -300,31 +292,3 @@ def test_samples_are_repeatable():
     one, again, other = (np.asarray(sample_search(step, *args, seed=seed)[0]) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
-
-
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"min_length": -1}, "`min_length` must be a positive integer. Received: min_length=-1"),
-        ({"no_repeat_ngram_size": 1.5}, "`no_repeat_ngram_size` must be a positive integer. Received: .*=1.5"),
-        ({"repetition_penalty": 0.0}, "`repetition_penalty` must be .* Received: repetition_penalty=0.0"),
-        ({"force_end": "no"}, "`force_end` must be .* Received: force_end='no'"),
-        ({"min_length": LENGTH}, "`min_length` must be below `max_length`. Received: min_length=7, max_length=7"),
-    ],
-)
-def test_wrong_constraints(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        greedy_search(None, {}, 1, LENGTH, START, END, constraints=Constraints(**wrong))
-
-
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"temperature": 0.0}, "`temperature` must be .* Received: temperature=0.0"),
-        ({"top_k": 0}, "`top_k` must be a positive integer. Received: top_k=0"),
-        ({"top_p": 1.5}, "`top_p` must be .* Received: top_p=1.5"),
-    ],
-)
-def test_wrong_arguments_of_samples(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        sample_search(None, {}, 1, LENGTH, START, END, **wrong)

@@ -19,7 +19,7 @@ from tests.decoding.tables import (
     naive_beam_search,
     score,
 )
-from tests.models.small import CASES, TARGET_VOCABULARY, array, each_kind, each_path, make, sentences
+from tests.models.small import CASES, array, each_kind, each_path, make, sentences
 
 START, END, STEPS = 2, 3, 6
 
@@ -263,54 +263,3 @@ def test_symbolic_shapes():
     found = Searcher(usual(), 3, 0.6, STEPS, START, END)(keras.Input((None,), dtype="int32"))
     assert tuple(found["tokens"].shape) == (None, 3, STEPS) and found["tokens"].dtype == "int32"
     assert tuple(found["scores"].shape) == (None, 3) and found["scores"].dtype == "float32"
-
-
-@pytest.mark.parametrize("arguments", [
-    {"beam_size": 0}, {"beam_size": 2.0}, {"beam_size": -1}, {"max_length": 0}, {"max_length": None},
-    {"max_length": -2}, {"beam_size": float("nan")}, {"max_length": float("nan")},
-])  # fmt: skip
-def test_arguments_that_make_no_sense(arguments):
-    ((name, value),) = arguments.items()
-    with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: {name}={value}"):
-        Searcher(usual(), **arguments)
-
-
-@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -0.1, "x", None])
-def test_alpha_out_of_range(alpha):
-    with pytest.raises(ValueError, match=f"`alpha` must be a finite number, at least 0. Received: alpha={alpha!r}"):
-        Searcher(usual(), alpha=alpha)
-
-
-@pytest.mark.parametrize("name", ["start_id", "end_id"])
-@pytest.mark.parametrize("token", [-1, TARGET_VOCABULARY, 2.0, float("nan"), None])
-def test_ids_outside_the_vocabulary(name, token):
-    with pytest.raises(ValueError, match=f"`{name}` must be a token id.* 0 to 12, .*Received: {name}={token}"):
-        Searcher(usual(), **{name: token})
-
-
-def test_ids_of_one_vocabulary_for_both_languages():
-    model = translator(target_vocabulary_size=None)
-    with pytest.raises(ValueError, match="0 to 10, .*Received: end_id=11"):
-        Searcher(model, end_id=11)
-    assert Searcher(model, end_id=10).end_id == 10
-
-
-def test_models_that_cannot_decode():
-    with pytest.raises(ValueError, match="class Sequential, without init_cache and decode_step"):
-        Searcher(keras.Sequential())
-    stub = keras.Sequential()
-    stub.init_cache = lambda source, max_length: {}
-    with pytest.raises(ValueError, match="class Sequential, without decode_step"):
-        Searcher(stub)
-
-
-def test_translations_longer_than_the_learned_positions():
-    model = translator(positions=LearnedPositions(4))
-    with pytest.raises(ValueError, match="`max_length` must be at most 4.*Received: max_length=5"):
-        Searcher(model, max_length=5)
-    assert Searcher(model, max_length=4).max_length == 4
-
-
-def test_beam_wider_than_half_the_vocabulary():
-    with pytest.raises(ValueError, match="beam_size.*Received: "):
-        search(usual(), sources(), beam_size=TARGET_VOCABULARY // 2 + 1)

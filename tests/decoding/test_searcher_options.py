@@ -48,14 +48,6 @@ def test_coverage_penalty(case):
         check_same(found["tokens"][b], found["scores"][b], expected, 1e-3, END)
 
 
-def test_what_has_no_coverage():
-    for arguments in ({"beam_size": 1}, {"num_samples": 2}):
-        with pytest.raises(ValueError, match="`coverage_penalty` needs a beam search of at least 2"):
-            Searcher(usual(), coverage_penalty=0.1, **arguments)
-    with pytest.raises(ValueError, match="`coverage_penalty` needs sources of token ids. Received: inputs graph"):
-        Searcher(usual(), coverage_penalty=0.1)({"graph": sources()})
-
-
 @each_kind
 def test_samples_of_each_source(case):
     model, source = usual(case.name), sources()
@@ -85,22 +77,3 @@ def test_options_are_kept_in_files(tmp_path):
     searcher = Searcher(usual(), max_length=STEPS, seed=5, temperature=0.7, return_token_scores=True, **options)
     config = Searcher.from_config(searcher.get_config()).get_config()
     assert config.items() >= options.items() and (config["seed"], config["temperature"]) == (5, 0.7)
-
-
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"temperature": 0.5}, "`num_samples` must be given to draw samples. Received: temperature=0.5"),
-        ({"num_samples": 0}, "`num_samples` must be a positive integer. Received: num_samples=0"),
-        ({"num_samples": 2, "top_p": 0.0}, "`top_p` must be .* Received: top_p=0.0"),
-        ({"min_length": 128}, "`min_length` must be below `max_length`. Received: min_length=128, max_length=128"),
-    ],
-)
-def test_wrong_options(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        Searcher(usual(), **wrong)
-
-
-def test_a_prefix_longer_than_the_search():
-    with pytest.raises(ValueError, match="`prefix` must have the shape .batch, at most 6.*Received: .*(3, 7)"):
-        Searcher(usual(), max_length=STEPS)(sources(), prefix=np.ones((3, 7), "int32"))

@@ -1,14 +1,13 @@
 """Search among few tokens: as if all others were suppressed; and lists learnt from pairs of sentences."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.decoding import Constraints, Searcher, Shortlist
-from keras_headattn.decoding._shortlist import narrow
+from keras_headattn.decoding import Searcher, Shortlist
 from tests.decoding.test_searcher import END, START, STEPS, sources, translator, usual
 from tests.models.small import TARGET_VOCABULARY, array
+from tests.refusals import refused
 
 LIST = np.array([8, 5, 7, 9, 6, 4, 0, 0], "int32")
 OTHERS = [token for token in range(TARGET_VOCABULARY) if token not in (0, END, START, *LIST)]
@@ -58,7 +57,7 @@ def test_ids_of_a_batch():
     assert shortlist.ids(np.array([[1, 2], [1, 0]])).tolist() == [2, 9, 5, 7, 6]
     assert shortlist.ids(np.array([[3, 3]])).dtype == "int32"
     assert shortlist.ids(np.array([[1, 0]]), also=[[6, 0], [8, 2]]).tolist() == [6, 8, 2, 9, 5]
-    with pytest.raises(ValueError, match="`also` must have at most 5 ids, the size. Received: 6 ids"):
+    with refused("`also`", "6 ids"):
         shortlist.ids(np.array([[1, 0]]), also=[[6, 3, 4], [8, 2, 9]])
 
 
@@ -74,49 +73,14 @@ def test_what_translates_what_is_learnt():
     assert shortlist.table[3, 0] == 3 and not shortlist.table[20].any()
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (dict(table=np.zeros(3, "int32")), "`table` must be ids of the shape .source voc.* Received: int32 of shape"),
-    (dict(table=np.array([[-1]])), "`table` must be ids"),
-    (dict(table=np.array([[1]]), size=0), "`size` must be a positive integer"),
-    (dict(table=np.array([[1]]), size=1, always=[1, 2]), "`always` must have at most 1 ids"),
-])  # fmt: skip
-def test_wrong_shortlists(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Shortlist(**arguments)
-
-
-@pytest.mark.parametrize("entries, message", [
-    (([1], [5, 6], [0.5]), "must be of the same length. Received: 1, 2 and 1"),
-    (([1, 3], [5, 6], [0.5, 0.5]), "ids below `source_size`. Received: ids from 1 to 3, source_size=3"),
-])  # fmt: skip
-def test_wrong_probabilities(entries, message):
-    with pytest.raises(ValueError, match=message):
-        Shortlist.from_probabilities(*entries, source_size=3)
-
-
 def test_files(tmp_path):
     made = Shortlist(np.array([[0, 0], [5, 6]], "int32"), always=[7, 8], size=9)
     made.save(tmp_path / "list.npz")
     for size in (None, 3):
         again = Shortlist.load(tmp_path / "list.npz", size)
         assert again.table.tolist() == [[0, 0], [5, 6]] and again.always == [7, 8] and again.size == (size or 9)
-    with pytest.raises(ValueError, match="`always` must have at most 1 ids, the size. Received: 2 ids"):
+    with refused("`always`", "2 ids"):
         Shortlist.load(tmp_path / "list.npz", 1)
     (tmp_path / "text.npz").write_text("no list")
-    with pytest.raises(ValueError, match="The file must be a shortlist .*Received: .*text.npz"):
+    with refused("shortlist", "text.npz"):
         Shortlist.load(tmp_path / "text.npz")
-
-
-def test_nothing_to_learn_from():
-    with pytest.raises(ValueError, match="at least 1. Received: 0 and 0"):
-        Shortlist.learn([], [], 10)
-
-
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
-def test_models_without_logits_of_few_tokens():
-    model = translator()
-    model.quantize("int8")
-    with pytest.raises(ValueError, match="The output layer must not be quantised. Received: int8"):
-        Searcher(model, max_length=STEPS)(sources(), shortlist=LIST)
-    with pytest.raises(ValueError, match="`shortlist` needs a Transformer. Received: a model of class Sequential"):
-        narrow(keras.Sequential(), {}, LIST, START, END, Constraints())

@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from keras_headattn.interop import copy_attention, of_addons, read_tensors
-from keras_headattn.layers import EvolvingAttention, GroupedQueryAttention, InteractingHeadAttention, MultiHeadAttention
+from keras_headattn.layers import (
+    EvolvingAttention,
+    GroupedQueryAttention,
+    InteractingHeadAttention,
+    MultiHeadAttention,
+    absorb,
+)
 from tests.interop.folders import numbers, save_tensorflow
 from tests.layers.harness import array
 from tests.refusals import refused
@@ -54,7 +60,7 @@ def test_grouped_heads():
 ], ids=["multi_head", "grouped", "interacting"])  # fmt: skip
 def test_to_keras(layer, stock):
     expected, _ = layer(X, X), stock(X, X)
-    (report,) = copy_attention(layer.absorbed() if isinstance(layer, InteractingHeadAttention) else layer, stock)
+    (report,) = copy_attention(absorb(layer) if isinstance(layer, InteractingHeadAttention) else layer, stock)
     assert not report.initialised and not report.left_over
     np.testing.assert_allclose(array(stock(X, X)), array(expected), atol=1e-6)
 

@@ -6,6 +6,7 @@ import pytest
 
 from keras_headattn import layers, positions
 from tests.layers.harness import CASES, build, cross_inputs, randomize
+from tests.refusals import refused
 
 OPTIONS = {
     "plain": {},
@@ -50,7 +51,7 @@ def built(name, **options):
 @pytest.mark.parametrize("options", OPTIONS)
 def test_same_output(name, options):
     layer, (x, mask) = built(name, **OPTIONS[options]), inputs()
-    plain = layer.absorbed()
+    plain = layers.absorb(layer)
     assert type(plain) is layers.MultiHeadAttention and plain.name == layer.name and plain is not layer
     how = dict(use_causal_mask=True, value_mask=mask, return_attention_scores=True)
     for found, expected in zip(plain(x, x, **how), layer(x, x, **how), strict=True):
@@ -70,7 +71,7 @@ def test_cross_attention_of_other_widths(name):
     layer = LAYERS[name](4, 3, dtype="mixed_bfloat16")
     layer(query, value, key)
     expected = randomize(layer)(query, value, key)
-    plain = layer.absorbed()
+    plain = layers.absorb(layer)
     assert plain.dtype_policy.name == "mixed_bfloat16" and plain.weights[0].dtype == "float32"
     found = keras.ops.convert_to_numpy(keras.ops.cast(plain(query, value, key), "float32"))
     np.testing.assert_allclose(found, keras.ops.cast(expected, "float32"), rtol=0.05, atol=0.05)
@@ -78,7 +79,7 @@ def test_cross_attention_of_other_widths(name):
 
 def test_files(tmp_path):
     x = keras.Input((None, 12))
-    plain = built("interacting", dropout=0.1, seed=3).absorbed()
+    plain = layers.absorb(built("interacting", dropout=0.1, seed=3))
     model = keras.Model(x, plain(x, x))
     model.save(tmp_path / "plain.keras")
     again = keras.saving.load_model(tmp_path / "plain.keras")
@@ -92,24 +93,24 @@ def test_every_layer_is_equal_or_refused(case):
     layer = randomize(build(case.make(), *given))
     changed = getattr(layer, "interaction", "sum") != "sum" or "value_mlp" in getattr(layer, "knocking", ())
     if type(layer) in KINDS and not changed:
-        np.testing.assert_allclose(layer.absorbed()(*given), layer(*given), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(layers.absorb(layer)(*given), layer(*given), rtol=1e-5, atol=1e-5)
     else:
-        with pytest.raises(ValueError, match="^Only multi-head .* equal multi-head attention.*Received: "):
-            layer.absorbed()
+        with refused("equal multi-head attention"):
+            layers.absorb(layer)
 
 
 def test_what_cannot_be_absorbed():
-    with pytest.raises(ValueError, match="`absorbed` needs the layer's weights"):
-        layers.MultiHeadAttention(4, 6).absorbed()
+    with refused("`absorb`"):
+        layers.absorb(layers.MultiHeadAttention(4, 6))
     layer = built("interacting")
     layer.key_dense.enable_lora(2)
-    with pytest.raises(ValueError, match="must be plain, not quantised or with LoRA. Received: InteractingHead"):
-        layer.absorbed()
+    with refused("not quantised or with LoRA", "InteractingHead"):
+        layers.absorb(layer)
 
     class Own(layers.MultiHeadAttention):
         """May override anything."""
 
     own = Own(4, 6)
     own(*[inputs()[0]] * 2)
-    with pytest.raises(ValueError, match="Received: Own"):
-        own.absorbed()
+    with refused("equal multi-head attention", "Own"):
+        layers.absorb(own)

@@ -155,18 +155,3 @@ def test_configuration_and_shapes():
         np.testing.assert_array_equal(carried, given)
         assert y.shape == (2, 8, 20) and layer.compute_map_shape((2, 8, 7), given.shape) == given.shape
     assert layer(np.ones((0, 8, 7), "float32")).shape == (0, 8, 20)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"filters": 11}, "`filters` must be at least the channels of attention.*Received: filters=11"),
-        ({"kernel_size": 0}, "`kernel_size` must be a positive integer. Received: kernel_size=0"),
-        ({"dilation_rate": 0}, "`dilation_rate` must be a positive integer. Received: dilation_rate=0"),
-        ({"max_distance": 0}, "`max_distance` must be a positive integer. Received: max_distance=0"),
-        ({"attention": "heads"}, "`attention`: Attention must be a layer.* Received: 'heads'"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AugmentedConv1D(**{"filters": 20, "kernel_size": 3, "attention": MultiHeadAttention(3, 4), **arguments})

@@ -183,32 +183,6 @@ def test_mixed_precision(policy):
     np.testing.assert_allclose(keras.ops.cast(output, "float32"), layer(x), rtol=0.1, atol=0.1)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"filters": 12}, "`filters` must be more than the channels of attention.*Received: filters=12"),
-        ({"filters": 0}, "`filters` must be a positive integer. Received: filters=0"),
-        ({"kernel_size": (3, 3)}, "`kernel_size` must be a positive integer. Received"),
-        ({"strides": 0}, "`strides` must be a positive integer. Received: strides=0"),
-        ({"attention": "heads"}, "`attention`: Attention must be a layer.* Received: 'heads'"),
-        ({"attention": keras.layers.Dense(3)}, "`attention`: Attention must be a layer.* Received: <Dense"),
-        ({"upsampling": "nearest"}, "`upsampling` must be one of .* Received: upsampling='nearest'"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AugmentedConv2D(**{"filters": 20, "kernel_size": 3, "attention": MultiHeadAttention(3, 4), **arguments})
-
-
-@pytest.mark.parametrize("shape", [(None, None, 6, WIDTH), (None, 7, 6), (None, 7, 6, None)])
-def test_sizes_must_be_known(shape):
-    layer = AugmentedConv2D(20, 3, MultiHeadAttention(3, 4))
-    with pytest.raises(ValueError, match="`inputs` must be images .* Received: inputs of shape"):
-        layer.build(shape)
-    with pytest.raises(ValueError, match="`inputs` must be images .* Received: inputs of shape"):
-        layer.compute_map_shape(shape)
-
-
 def test_widths():
     """Bello et al. 2019: shares of the filters, multiples of the heads, and at least 20 key dimensions a head."""
     assert augmented_widths(512, 8) == {"key_dim": 20, "value_dim": 6}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from keras_headattn.positions import RelativePositions, RotaryPositions
+from keras_headattn.positions import RelativePositions
 from tests.layers import oracles_variants
 from tests.layers.harness import (
     BATCH,
@@ -135,19 +135,8 @@ def test_cross_attention_from_a_cache():
     check_close(output, layer(inputs[0], memory), DOUBLE)
 
 
-def test_gradients():
-    inputs = cross_inputs(dtype="float64")
-    gradients = oracles_variants.check_gradients(build(make(), *inputs), *inputs)
-    assert all(np.abs(gradient).max() > 1e-4 for gradient in gradients.values())
-
-
 def test_heads_for_repulsive():
     """How each head weighs the features; the shared query and key have one part."""
     layer = build(make(), *cross_inputs())
     expected = {"query": (1, 1), "key": (1, 1), "value": (1, HEADS), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == expected | {"mixing": (0, HEADS)}
-
-
-def test_positions_that_rotate_are_refused():
-    with pytest.raises(ValueError, match="Positions that rotate queries and keys need logits that are products"):
-        build(make(relative_positions=RotaryPositions()), self_input())

@@ -258,7 +258,7 @@ def test_two_maps_that_are_equal():
     check_close(outputs[0], outputs[1], 1e-10)
 
 
-# -------------------------------------------------------------------------------------------------- order, padding
+# ----------------------------------------------------------------------------------------------------------- order
 
 
 def test_order_of_heads():
@@ -274,11 +274,6 @@ def test_order_of_heads():
     assert np.abs(array(other(*inputs)) - expected).max() > 1e-3
 
 
-def test_padded_keys_change_nothing():
-    inputs = cross_inputs(dtype="float64")
-    oracles_variants.check_padding(build(make(), *inputs), *inputs)
-
-
 # ------------------------------------------------------------------------------------------------------------- decoding
 
 
@@ -289,11 +284,6 @@ def test_decoding(options):
     cache = oracles_variants.check_decoding(layer, x)
     assert tuple(cache["value"].shape) == (BATCH, HEADS, 8, VALUE_DIM)
     assert oracles_variants.numbers_a_key(cache) == HEADS * (2 * KEY_DIM + VALUE_DIM)
-
-
-def test_cross_attention_from_a_cache():
-    inputs = cross_inputs(dtype="float64")
-    oracles_variants.check_cross_decoding(build(make(depth=1), *inputs), *inputs)
 
 
 # ------------------------------------------------------------------------------------------------------------- training
@@ -341,14 +331,6 @@ def test_heads_for_repulsive():
 # -------------------------------------------------------------------------------------------------------- configuration
 
 
-@pytest.mark.parametrize("depth", [None, 4])
-def test_configuration(depth):
-    layer = layers.DifferentialAttention(3, 4, depth=depth)
-    again = layers.DifferentialAttention.from_config(layer.get_config())
-    assert again.get_config() == layer.get_config()
-    assert again.get_config()["depth"] == depth and again.value_dim == 8
-
-
 def test_a_copy_gives_the_same():
     x = self_input(dtype="float64")
     layer = build(make(depth=2), x)
@@ -356,8 +338,3 @@ def test_a_copy_gives_the_same():
     again.build(x.shape, x.shape)
     copy_weights(layer, again)
     check_close(again(x, x), layer(x, x), DOUBLE)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="`depth`.*Received:.*-1"):
-        make(depth=-1)

@@ -299,11 +299,6 @@ def test_order_of_heads():
         assert np.abs(array(wrong(*inputs)) - expected).max() > 1e-4
 
 
-def test_padded_keys_change_nothing():
-    inputs = cross_inputs(dtype="float64")
-    oracles_variants.check_padding(build(make(), *inputs), *inputs)
-
-
 # ------------------------------------------------------------------------------------------------------------- decoding
 
 
@@ -376,8 +371,3 @@ def test_configuration():
     defaults = layers.DynamicallyComposableAttention(3, 4).get_config()
     everything = dict.fromkeys(("pre_compose", "post_compose", "query_compose", "key_compose", "static"), True)
     assert (everything | {"rank": 2}).items() <= defaults.items()
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="`rank`.*Received:.*-1"):
-        make(rank=-1)

@@ -114,11 +114,3 @@ def test_config_and_file(tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(array(again(values)), array(model(values)))
     assert again.layers[-1].get_config() == layer.get_config() and model.output_shape == (None, 2, None, 3)
-
-
-@pytest.mark.parametrize("options", [{"num_clusters": 0}, {"num_heads": 0}, {"centre_gradient": -1}])
-def test_errors(options):
-    with pytest.raises(ValueError, match="Received"):
-        GaussianMixture(**{"num_clusters": 2, **options})
-    with pytest.raises(ValueError, match=r"\(B, 3, n, d\). Received: inputs of shape \(1, 2, 4, 5\)"):
-        GaussianMixture(2, 3).build((1, 2, 4, 5))

@@ -190,10 +190,3 @@ def test_keras_mask_of_vertices():
     output = block(vertices, everything)
     np.testing.assert_array_equal(output._keras_mask, vertices._keras_mask)
     check_close(output[:1, :2], block(array(vertices)[:1, :2], everything[:1, :2, :2]))
-
-
-def test_errors_of_a_block():
-    with pytest.raises(ValueError, match="as its inputs, 12. Received: .* width 6"):
-        layers.GraphBlock(layers.GraphAttention(3, 2), 10).build((None, None, 12))
-    with pytest.raises(ValueError, match="`intermediate_dim`.*Received: intermediate_dim=0"):
-        layers.GraphBlock(layers.GraphAttention(3, 4), 0)

@@ -1,6 +1,5 @@
 """Grouped queries: the public code's numbers, the stock layer's, and plain attention whose keys are repeated."""
 
-import inspect
 import json
 
 import keras
@@ -188,11 +187,6 @@ def test_order_of_heads():
     assert np.abs(array(in_order([2, 3, 0, 1], [0, 1])(*inputs)) - expected).max() > 1e-3
 
 
-def test_padded_keys_change_nothing():
-    inputs = cross_inputs(dtype="float64")
-    oracles_variants.check_padding(build(make(), *inputs), *inputs)
-
-
 # ------------------------------------------------------------------------------------------------------------- decoding
 
 
@@ -224,6 +218,7 @@ def test_the_cache_is_as_many_times_smaller_as_heads_share_a_key():
     plain = build(layers.MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM), x).init_cache(BATCH, 8)
     whole = oracles_variants.numbers_a_key(plain)
     assert sizes == {groups: whole * groups / HEADS for groups in sizes}
+    assert layers.GroupedQueryAttention(HEADS, KEY_DIM).num_key_value_heads == 1
 
 
 # ------------------------------------------------------------------------------------------------------------- training
@@ -255,21 +250,3 @@ def test_heads_for_repulsive(groups):
     layer = build(make(groups), *cross_inputs())
     expected = {"query": (1, HEADS), "key": (1, groups), "value": (1, groups), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == expected
-
-
-# -------------------------------------------------------------------------------------------------------- configuration
-
-
-def test_configuration():
-    layer = make(2, use_gate=True, sliding_window=3)
-    again = layers.GroupedQueryAttention.from_config(layer.get_config())
-    assert again.get_config() == layer.get_config() and again.get_config()["num_key_value_heads"] == 2
-    assert build(layers.GroupedQueryAttention(3, 4), self_input()).init_cache(2, 5)["key"].shape[1] == 1
-    parameter = inspect.signature(layers.GroupedQueryAttention).parameters["num_key_value_heads"]
-    assert parameter.kind is parameter.KEYWORD_ONLY and parameter.default == 1
-
-
-@pytest.mark.parametrize("groups", [0, -1, 3, 8])
-def test_errors(groups):
-    with pytest.raises(ValueError, match=f"`num_key_value_heads`.*Received:.*{groups}"):
-        make(groups)

@@ -190,10 +190,3 @@ def test_fit_compiled(tmp_path):
     loaded(self_input())
     model(self_input())
     assert float(loaded.losses[0]) == pytest.approx(float(model.losses[0]), rel=1e-5)
-
-
-def test_regularizers_refused():
-    with pytest.raises(ValueError, match="`head_regularizer` must be one of .* Received: .*'l2', of None"):
-        layers.MultiHeadAttention(3, 4, head_regularizer="l2")
-    with pytest.raises(ValueError, match="kernels, weights, outputs. Received: .*, of values"):
-        layers.SelfAttentivePooling(3, 4, head_regularizer=Disagreement("subspaces"))

@@ -125,17 +125,6 @@ def test_decoding(options):
     check_close(output, layer(x, x, use_causal_mask=True), DOUBLE)
 
 
-def test_cross_attention_from_a_cache():
-    inputs = cross_inputs(dtype="float64")
-    oracles_variants.check_cross_decoding(build(make(), *inputs), *inputs)
-
-
-def test_gradients():
-    inputs = cross_inputs(dtype="float64")
-    gradients = oracles_variants.check_gradients(build(make(), *inputs), *inputs)
-    assert all(np.abs(gradient).max() > 1e-4 for gradient in gradients.values())
-
-
 def test_heads_for_repulsive():
     """Also of what composes a head, and of what a head is collapsed from."""
     layer = build(make(), *cross_inputs())

@@ -137,25 +137,3 @@ def test_lengths_as_input_of_a_model(case):
     model = keras.Model([*inputs, lengths], layer(*inputs, key_lengths=lengths))
     output = model([*cross_inputs(), LENGTHS.astype("int32")])
     check_close(output, layer(*cross_inputs(), key_mask=MASK), 1e-6)
-
-
-@each_path
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        np.array([4.0, 2.0]),
-        np.array([True, False]),
-        np.array(["4", "2"]),
-        np.array(4),
-        np.array([4]),
-        np.array([4, 2, 1]),
-        np.array([[4], [2]]),
-        MASK,
-    ],
-    ids=lambda x: f"{x.dtype.name}{x.shape}",
-)
-def test_wrong_lengths(case, lengths):
-    inputs = cross_inputs()
-    layer = build(case.make(), *inputs)
-    with pytest.raises(ValueError, match="(?s)`key_lengths`.*Received: "):
-        layer(*inputs, key_lengths=lengths)

@@ -148,13 +148,6 @@ def test_default_numbers_of_heads():
     assert found == {1: (0, 1), 2: (0, 1), 4: (1, 2), 8: (2, 3)}
 
 
-@pytest.mark.parametrize("shared, active", [(2, 4), (2, 0), (6, 0), (5, 1), (9, None)])
-def test_numbers_of_heads_that_do_not_fit(shared, active):
-    given = f"num_heads=5, shared_heads={shared}, active_heads={active or 0}$"
-    with pytest.raises(ValueError, match=f"`shared_heads` must be at most num_heads, .* Received: {given}"):
-        make(shared, active)
-
-
 # ---------------------------------------------------------------------------------------------------------- training
 
 
@@ -214,13 +207,6 @@ def test_decoding(numbers):
     x = self_input(dtype="float64", length=6)
     cache = oracles_variants.check_decoding(build(make(*numbers), x), x)
     assert oracles_variants.numbers_a_key(cache) == HEADS * (KEY_DIM + VALUE_DIM)
-
-
-def test_cross_attention_from_a_cache_and_padding():
-    inputs = cross_inputs(dtype="float64")
-    layer = build(make(), *inputs)
-    oracles_variants.check_cross_decoding(layer, *inputs)
-    oracles_variants.check_padding(layer, *inputs)
 
 
 def test_one_step_is_a_call():

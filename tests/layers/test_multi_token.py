@@ -231,16 +231,7 @@ def test_repulsive():
     assert all(np.isfinite(array(v)).all() for v in layer.trainable_variables)
 
 
-def test_weights_and_errors():
+def test_weights():
     layer = layers.MultiTokenAttention(4, KEY_DIM, VALUE_DIM)
     layer.build((1, 2, 8), (1, 2, 8))
     assert oracles_variants.own_weights(layer) == {"logits_kernel": (4, 6, 11)} and not array(layer.logits_kernel).any()
-    for size in ((3, 4), (0, 3), 5, (3,)):
-        with pytest.raises(ValueError, match="`logits_kernel_size` must be two positive.*Received: logits"):
-            make(logits_kernel_size=size)
-    with pytest.raises(ValueError, match="`mix_weights` must divide `num_heads`. Received: mix_weights=2, num_heads=3"):
-        make(mix_weights=2)
-    with pytest.raises(ValueError, match="`head_norm` must be True, False or 'depth'. Received: head_norm='head'"):
-        make(head_norm="head")
-    with pytest.raises(ValueError, match="`query_chunk_size` needs .* Received: .* for MultiTokenAttention"):
-        make(query_chunk_size=4)

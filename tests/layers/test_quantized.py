@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from keras_headattn._private import flatten_layers
+from keras_headattn.utils import flatten_layers
 from tests.layers.harness import CASES, HEADS, KEY_DIM, array, self_input
 
 pytestmark = pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")  # inputs have none

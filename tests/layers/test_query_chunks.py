@@ -205,18 +205,6 @@ def test_auto_makes_chunks_of_large_maps(monkeypatch):
     assert shapes_of_maps(16, {"query_chunk_size": "auto"}) == {(4, 16)}
 
 
-@pytest.mark.parametrize("layer", REFUSED)
-def test_layers_whose_scores_leave_them_refuse_chunks(layer):
-    with pytest.raises(ValueError, match=f"`query_chunk_size` needs scores .* Received: .*=2 for {layer.__name__}"):
-        layer(num_heads=2, key_dim=4, query_chunk_size=2)
-
-
-@pytest.mark.parametrize("size", [0, -1, 2.5, True, "all"])
-def test_wrong_sizes(size):
-    with pytest.raises(ValueError, match="`query_chunk_size` must be a positive integer, 'auto' or None. Received"):
-        layers.MultiHeadAttention(2, 4, query_chunk_size=size)
-
-
 def test_positions_of_relative_biases():
     for kind in (positions.ALiBiPositions, positions.BucketPositions, positions.RelativePositions):
         arguments = {"relative_positions": kind(2) if kind is positions.RelativePositions else kind()}

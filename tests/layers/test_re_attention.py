@@ -246,5 +246,3 @@ def test_configuration_and_marks():
     layer = built(self_input())
     found = {"query": (1, HEADS), "key": (1, HEADS), "value": (1, HEADS), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == found
-    with pytest.raises(ValueError, match="`query_chunk_size` needs .* Received: query_chunk_size=4 for ReAttention"):
-        make(query_chunk_size=4)

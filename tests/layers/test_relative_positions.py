@@ -19,7 +19,6 @@ from keras_headattn.positions import (
     BucketPositions,
     RelativePositions,
     RelativePositions2D,
-    RotaryPositions,
 )
 from tests.layers import harness, oracles, oracles_evolving
 from tests.layers.harness import (
@@ -161,20 +160,6 @@ def test_logits_that_are_added_are_a_bias_by_head(case):
         check_close(layer(*inputs), plain(*inputs, bias=bias[None]), DOUBLE)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        LuongAttention(key_dim=4, score_mode="general", relative_positions=RotaryPositions()),
-        LuongAttention(key_dim=4, score_mode="concat", relative_positions=RotaryPositions()),
-        layers.SynthesizerAttention(2, 4, mixture="random", relative_positions=RotaryPositions()),
-        layers.SynthesizerAttention(2, 4, mixture=("dense", "dot_product"), relative_positions=RotaryPositions()),
-    ],
-)
-def test_rotation_needs_products_of_queries_and_keys(layer):
-    with pytest.raises(ValueError, match=r"(?s)rotate queries and keys.*ALiBi.*Received: <RotaryPositions"):
-        layer(self_input(), self_input())
-
-
 # ------------------------------------------------------------------------------------------------ weights and config
 
 
@@ -217,19 +202,6 @@ def test_config_and_file(template, tmp_path):
 # ------------------------------------------------------------------------------------------------------- decoding
 
 
-@pytest.mark.parametrize("sizes", [[1] * 6, [3, 1, 2]])
-def test_step_by_step(sizes):
-    x = self_input(length=6)
-    layer = build(MultiHeadAttention(**SIZES, relative_positions=RelativePositions(3)), x)
-    cache, index, steps = layer.init_cache(BATCH, 8), 0, []
-    for size in sizes:
-        piece = x[:, index : index + size]
-        step, cache = layer(piece, piece, cache=cache, index=index, use_causal_mask=True)
-        steps.append(array(step))
-        index += size
-    check_close(np.concatenate(steps, axis=1), layer(x, x, use_causal_mask=True), 5e-6)
-
-
 def test_positions_of_rows_written_elsewhere():
     """As in beam search: two beams a step, in rows side by side, at one position."""
     beams, x = 2, self_input(length=6)
@@ -256,30 +228,3 @@ def test_cross_attention_step_by_step():
     for i in range(QUERIES):
         output, cache = layer(query[:, i : i + 1], cache=cache, index=i)
         check_close(output, expected[:, i : i + 1], 5e-6)
-
-
-# --------------------------------------------------------------------------------------------------------- errors
-
-
-@pytest.mark.parametrize("value", [0, -1, 2.0, "3", None])
-def test_errors(value):
-    for name, make in (
-        ("max_distance", lambda: RelativePositions(value)),
-        ("height", lambda: RelativePositions2D(value, 3)),
-        ("width", lambda: RelativePositions2D(3, value)),
-    ):
-        with pytest.raises(ValueError, match=rf"(?s)`{name}`.*Received: .*{value}"):
-            make()
-
-
-@pytest.mark.parametrize("value", ["1d", 3, "layer"])
-def test_relative_positions_that_are_none(value):
-    value = keras.layers.Dense(3) if value == "layer" else value
-    with pytest.raises(ValueError, match=r"(?s)`relative_positions`.*Received: "):
-        MultiHeadAttention(2, 2, relative_positions=value)
-
-
-def test_a_map_of_another_size():
-    layer = MultiHeadAttention(2, 2, relative_positions=RelativePositions2D(3, 3))
-    with pytest.raises(ValueError, match=r"(?s)RelativePositions2D.*9 pixels.*Received: 5"):
-        layer(self_input(), self_input())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_headattn import layers
 from tests.layers.harness import (
     BATCH,
     CASES,
@@ -27,6 +28,7 @@ from tests.layers.harness import (
     random_mask,
     randomize,
 )
+from tests.refusals import refused
 
 # -------------------------------------------------------------------------------------------------- scores
 
@@ -163,3 +165,27 @@ def test_dropout_keeps_the_mean(case):
     error = dropped.std(0) / np.sqrt(len(dropped))
     assert (error > 0).all()
     assert (np.abs(dropped.mean(0) - array(layer(query[:1], value[:1], key[:1]))[0]) < 5 * error).all()
+
+
+# ------------------------------------------------------------------------------------------------ integers
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=lambda case: case.name)
+@pytest.mark.parametrize("which, name", list(enumerate(["query", "value", "key"])))
+def test_dtypes(case, which, name):
+    """Integers are taken for the numbers that they are, as the stock layer takes them."""
+    inputs = [np.round(3 * x) for x in cross_inputs()]
+    layer = build(case.make(), *inputs)
+    expected = array(layer(*inputs))
+    for dtype in ("int32", "int64"):
+        given = list(inputs)
+        given[which] = tf.cast(inputs[which], dtype)
+        check_close(layer(*given), expected)
+    given[which] = tf.cast(inputs[which], "complex64")
+    with refused(name, "complex64"):
+        layer(*given)
+
+
+def test_integers_in_a_functional_model():
+    x, ids = keras.Input((5, 12)), keras.Input((5, 12), dtype="int32")
+    assert layers.MultiHeadAttention(3, 4)(x, ids).dtype == "float32"

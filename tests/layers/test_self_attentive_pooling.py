@@ -196,16 +196,3 @@ def test_shapes(length):
     assert layer.compute_output_shape(x.shape) == layer(x).shape == z.shape
     assert layer(inputs()[:0]).shape == (0, HEADS, WIDTH)
     np.testing.assert_array_equal(array(layer(inputs(length=1), return_attention_scores=True)[1]), 1)
-
-
-@pytest.mark.parametrize("name, value", [("num_heads", 0), ("hidden_dim", 2.5), ("dropout", 1.0)])
-def test_arguments_refused(name, value):
-    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}={value}"):
-        make(**{name: value})
-
-
-def test_inputs_refused():
-    with pytest.raises(ValueError, match=r"`inputs` must have 3 axes. Received: inputs of shape \(3, 5\)"):
-        SelfAttentivePooling(HEADS, HIDDEN)(np.zeros((3, 5)))
-    with pytest.raises(ValueError, match=r"`mask` must broadcast to shape \(3, 6\)"):
-        make()(inputs(), mask=np.ones((3, 5), bool))

@@ -105,15 +105,3 @@ def test_a_loop_in_a_graph(jit_compile):
 
     outputs = array(loop(tf.constant(query), cache)).swapaxes(0, 1)
     check_close(outputs, layer(query, cache=cache, index=0)[0], 5e-6)
-
-
-def test_wrong_arguments():
-    query, value, key = cross_inputs()
-    layer = layers.MultiHeadAttention(**SIZES)
-    with pytest.raises(ValueError, match="`step` needs the layer's weights"):
-        layer.step(query[:, 0], {})
-    cache = build(layer, query, value, key).project_cache(value, key)
-    with pytest.raises(ValueError, match=r"one query for each item, \(B, 12\). Received: query of shape \(2, 5, 12\)"):
-        layer.step(query, cache)
-    with pytest.raises(ValueError, match="`mask` must be boolean.* Received: mask of shape .* dtype float32"):
-        layer.step(query[:, 0], cache, np.ones((BATCH, KEYS), "float32"))

@@ -22,6 +22,7 @@ from tests.layers.harness import (
     random_mask,
     self_input,
 )
+from tests.refusals import refused
 
 LENGTH, DOUBLE = 8, 1e-12
 PARTS = ("dense", "random", "dot_product")
@@ -66,7 +67,7 @@ def test_longest_sequence():
     layer = build(make(PARTS), x)
     check(layer, PARTS, (x, x, x), np.ones((1, 1, LENGTH, LENGTH), bool))
     longer = self_input(dtype="float64", length=LENGTH + 1)
-    with pytest.raises(ValueError, match=rf"(?s)`max_length`.*Received: .*{LENGTH + 1}"):
+    with refused("`max_length`", LENGTH + 1):
         layer(longer, longer)
 
 
@@ -121,15 +122,3 @@ def test_config(mixture):
     clone = SynthesizerAttention.from_config(config)
     assert json.dumps(clone.get_config()) == json.dumps(layer.get_config())
     assert tuple(config["mixture"]) == mixture and config["max_length"] == LENGTH
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        *[("max_length", v) for v in (0, -1, 2.0, "3", None)],
-        *[("mixture", v) for v in ((), ("dot",), ("dense", "dense"), None, 3)],
-    ],
-)
-def test_errors(name, value):
-    with pytest.raises(ValueError, match=rf"(?s)`{name}`.*Received: "):
-        SynthesizerAttention(**{"num_heads": 3, "key_dim": 4, "max_length": 5, name: value})

@@ -37,8 +37,6 @@ def test_shorter_ngrams_by_hand():
         score = bleu(hypotheses, references, max_ngram_order=order)
         assert score.value == pytest.approx(100 * expected) and score.name == f"BLEU-{order}"
     assert bleu(hypotheses, references).name == "BLEU"
-    with pytest.raises(ValueError, match="`max_ngram_order`.*Received: max_ngram_order=0"):
-        bleu(hypotheses, references, max_ngram_order=0)
 
 
 def test_several_references():
@@ -47,22 +45,6 @@ def test_several_references():
     score = bleu(hypotheses, references)
     assert score.value == pytest.approx(100 * (10 / 10 * 7 / 8 * 5 / 6 * 3 / 4) ** 0.25)
     assert "nrefs:var" in score.signature
-
-
-@pytest.mark.parametrize("references, message", [
-    ([["a"], []], "`references` must hold str.*Received: None"),
-    ([["a"], ["b", 3]], "`references` must hold str.*Received: 3"),
-    ([["a"]], "equally long. Received: 2 hypotheses, 1 references"),
-    ("ab", "`references` must be a list of sentences. Received: 'ab'"),
-])  # fmt: skip
-def test_bad_references(references, message):
-    with pytest.raises(ValueError, match=message):
-        bleu(["a", "b"], references)
-
-
-def test_unknown_tokenizer():
-    with pytest.raises(ValueError, match="13a.*Received: tokenize='moses'"):
-        bleu(["a"], ["a"], tokenize="moses")
 
 
 def test_tokenized_text_is_not_warned_about(caplog):

@@ -93,28 +93,3 @@ def test_vectors_from_a_file(tmp_path):
     assert score.value == pytest.approx(yisi_1(hypotheses, references, embed).value)
     assert "embed:little.txt" in score.signature
     assert "embed:embed" in yisi_1(hypotheses, references, embed).signature
-
-
-@pytest.mark.parametrize(
-    ("wrong", "received"),
-    [
-        (lambda tokens: np.zeros((1, 3)), r"shape \(1, 3\)"),
-        (lambda tokens: np.zeros(2), r"shape \(2,\)"),
-        (lambda tokens: np.full((2, 3), np.nan), "finite: False"),
-    ],
-)
-def test_embedding_of_the_wrong_shape(wrong, received):
-    with pytest.raises(ValueError, match=f"2 finite vectors.*Received:.*{received}"):
-        yisi_1(["dog runs"], ["dog runs"], wrong)
-
-
-@pytest.mark.parametrize("arguments", [{"ngram_size": 0}, {"alpha": 1.5}, {"alpha": -0.1}])
-def test_arguments_out_of_range(arguments):
-    with pytest.raises(ValueError, match="Received: ngram_size="):
-        yisi_1(["dog"], ["dog"], embed, **arguments)
-
-
-@pytest.mark.parametrize(("wrong", "received"), [("a dog", "'a dog'"), ([], "0 idf_from")])
-def test_idf_from_something_else_than_sentences(wrong, received):
-    with pytest.raises(ValueError, match=f"Received: {received}"):
-        yisi_1(["dog"], ["dog"], embed, idf_from=wrong)

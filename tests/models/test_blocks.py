@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import DecoderBlock, EncoderBlock, EvolvingAttention, MultiHeadAttention
-from keras_headattn.layers._feed_forward import FeedForward
+from keras_headattn.layers import DecoderBlock, EncoderBlock, EvolvingAttention, FeedForward, MultiHeadAttention
 from keras_headattn.positions import LearnedPositions, SinusoidalPositions
 from tests.models.small import array, check_close, randomize
 

@@ -93,13 +93,6 @@ def test_cache_of_the_step_before_is_left_alone():
     np.testing.assert_array_equal(array(again), array(first))
 
 
-def test_no_room_left():
-    model, inputs = make(), sentences()
-    cache = model.init_cache(inputs["source"], 2)
-    with pytest.raises(ValueError, match="`index` must leave room.*Received: index=2"):
-        model.decode_step(inputs["target"][:, :1], cache, 2)
-
-
 @pytest.mark.parametrize("name", COMPILED)
 def test_eager_equals_graph_equals_xla(name):
     """The index is a tensor: one program for all steps. `tests/layers/test_compiled.py` compiles each layer."""

@@ -170,23 +170,3 @@ def test_fit_learns():
     model.compile(keras.optimizers.Adam(0.01), "mse")
     history = model.fit(x, y, epochs=8, batch_size=16, verbose=0).history["loss"]
     assert history[-1] < 0.3 * history[0]
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"num_outputs": 0}, "`num_outputs` must be a positive integer. Received: num_outputs=0"),
-        ({"pooling": "max"}, "`pooling` must be one of .* Received: pooling='max'"),
-        ({"key_ratio": 1.5}, "`key_ratio` must be a number in .* Received: key_ratio=1.5"),
-        ({"dropout": -1}, "`dropout` must be a number in .* Received: dropout=-1"),
-        ({"attention": "heads"}, "Received: 'heads'"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        DCTransformer(**{"num_outputs": 2, "max_length": 9, **arguments})
-
-
-def test_long_series_are_refused():
-    with pytest.raises(ValueError, match="at most max_length=9 steps. Received: 10 steps"):
-        made()(series(length=10))

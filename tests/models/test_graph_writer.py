@@ -356,29 +356,3 @@ def test_fit_learns_to_copy():
         model.train_on_batch(inputs, np.tile(label, (96, 1)))
     found = search(model, inputs, 2, max_length=6)[0][:, 0, :4]
     assert (found == label).all(axis=1).mean() > 0.9
-
-
-# ------------------------------------------------------------------------------------------------------------ errors
-
-
-@pytest.mark.parametrize("arguments, message", [
-    ({"hidden_dim": 15}, "`hidden_dim` must be a multiple of 2.*Received: hidden_dim=15, num_heads=3"),
-    ({"hidden_dim": 10}, "`hidden_dim` must be a multiple.*Received: hidden_dim=10, num_heads=3"),
-    ({"num_layers": 0}, "`num_layers`.*Received: num_layers=0"),
-    ({"title_vocabulary_size": 0}, "`title_vocabulary_size`.*Received: title_vocabulary_size=0"),
-    ({"dropout": 1.0}, "`dropout`.*Received: dropout=1.0"),
-    ({"forbidden_ids": (-1,)}, "`forbidden_ids`.*Received: forbidden_ids=-1"),
-    ({"attention": "graphs"}, "`attention`.*Received: 'graphs'"),
-])  # fmt: skip
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make(**arguments)
-
-
-def test_bad_inputs():
-    inputs = graphs()
-    inputs.pop("title")
-    with pytest.raises(ValueError, match="`inputs` must be a dictionary of entities, types, triples, title. Received"):
-        shared()(inputs)
-    with pytest.raises(ValueError, match="Received: inputs="):
-        shared()(without_target(graphs()))

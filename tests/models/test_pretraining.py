@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.layers import EvolvingAttention
-from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining, ReplacedTokenDetector
+from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
 from keras_headattn.optimizers import AdamWeightDecay, Repulsive
 from tests.layers.harness import array, check_close, randomize
 from tests.models.electra import CALM, LENGTH, MASK, SPECIAL, VOCABULARY, given_masks, given_numbers, make, texts
@@ -262,45 +262,3 @@ def test_files(make_model, tmp_path):
     again.build()
     again.load_weights(tmp_path / "weights.weights.h5")
     np.testing.assert_array_equal(array(again(inputs)["mask_logits"]), first)
-
-
-def heads(**arguments):
-    encoder = Bert(VOCABULARY, 12, 10, 1, 3, pooler=False)
-    theirs = Bert(VOCABULARY, 6, 10, 1, 1, pooler=False, embeddings=encoder)
-    return MaskedLM(theirs), ReplacedTokenDetector(encoder)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"mask_id": -1}, "`mask_id` must be an integer, at least 0. Received: mask_id=-1"),
-        ({"mask_id": 23}, r"the vocabulary, not all of them. Received: mask_id=23, .* and a vocabulary of 23"),
-        ({"special_ids": 3}, "`special_ids` must be a list of token ids. Received: special_ids=3"),
-        ({"special_ids": [99]}, r"special_ids=\[99\] and a vocabulary of 23"),
-        ({"special_ids": list(range(23))}, "must be ids of the vocabulary"),
-        ({"drawn_share": 0}, "`drawn_share` must be a finite number.* Received: drawn_share=0"),
-        ({"masked_share": 0.9, "random_share": 0.2}, "`random_share` must be .* Received: random_share=0.2"),
-        ({"discriminator_weight": -1}, "`discriminator_weight` must be .* Received: discriminator_weight=-1"),
-        ({"generator": "small"}, "`generator` must be a keras_headattn.models.MaskedLM. Received: generator='small'"),
-        ({"discriminator": None}, "`discriminator` must be .*ReplacedTokenDetector. Received: discriminator=None"),
-        ({"generator": heads()[0]}, "`generator` must have the discriminator's embeddings: .* Received: bert"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    generator, discriminator = heads()
-    given = {"generator": generator, "discriminator": discriminator, "mask_id": MASK, "special_ids": SPECIAL}
-    with pytest.raises(ValueError, match=message):
-        ElectraPretraining(**{**given, **arguments})
-
-
-def test_more_refused():
-    with pytest.raises(ValueError, match="`size` must be one of electra_small, .* Received: size='bert_base'"):
-        ElectraPretraining.from_size("bert_base", MASK, SPECIAL)
-    with pytest.raises(
-        ValueError, match="`embeddings` must be a Bert of the same `max_length`. Received: max_length=9"
-    ):
-        Bert(VOCABULARY, 12, 10, 1, 3, max_length=9, embeddings=Bert(VOCABULARY, 12, 10, 1, 3))
-    inputs = given_masks(make())
-    del inputs["masked_ids"]
-    with pytest.raises(ValueError, match="`inputs` must have all of masked_ids, .* Received: .*mask_weights"):
-        make()(inputs)

@@ -82,8 +82,3 @@ def test_bert_passes_it_on():
     encoder = models.Bert(50, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, recompute=True)
     assert encoder.blocks[0].recompute
     assert layers.EncoderBlock.from_config(encoder.blocks[0].get_config()).recompute
-
-
-def test_wrong_argument():
-    with pytest.raises(ValueError, match="`recompute` must be .* Received: recompute='yes'"):
-        layers.EncoderBlock("multi_head", 32, recompute="yes")

@@ -83,8 +83,6 @@ def test_outputs():
 def test_sizes_and_inputs():
     model = small(include_top=False, input_shape=(None, None, 3))
     assert model(images(shape=(9, 5, 3))).shape == (2, 3, 2, 64)
-    with pytest.raises(ValueError, match="`inputs` must be images .* of known size"):
-        small(layers.MultiHeadAttention(2, 4), input_shape=(None, None, 3))
     inputs = keras.Input(SHAPE)
     scaled = small(input_tensor=keras.layers.Rescaling(2.0)(inputs))
     assert scaled.inputs[0] is inputs
@@ -207,26 +205,3 @@ def test_stochastic_depth():
     for weight in plain.weights:
         weight.assign(by_path[weight.path])
     check_close(model(images()), plain(images()))
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"pooling": "mean"}, "`pooling` must be None, 'avg' or 'max'. Received: pooling='mean'"),
-        ({"return_stages": True}, "`return_stages` needs `include_top=False`. Received: include_top=True"),
-        ({"attention": "evolved"}, "`attention`: Attention must be a layer.* Received: 'evolved'"),
-        (
-            {"attention_stages": (3,)},
-            r"`attention_stages` must be indices of the 3 stages. Received: attention_stages=\(3,\)",
-        ),
-        ({"downsampled_stages": (-4,)}, "`downsampled_stages` must be indices of the 3 stages. Received"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        small(**{"attention": layers.MultiHeadAttention(2, 4), **arguments})
-
-
-def test_file_of_weights_that_is_not_there():
-    with pytest.raises((ValueError, FileNotFoundError), match="nowhere.weights.h5"):
-        small(weights="nowhere.weights.h5")

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn import layers
+from keras_headattn.utils import flatten_layers
 from tests.models.small import (
     CASES,
     SOURCE_VOCABULARY,
@@ -128,7 +129,7 @@ def test_mixed_precision(case):
 def test_global_policy_reaches_every_layer():
     keras.config.set_dtype_policy("mixed_float16")
     model = make()
-    assert {layer.compute_dtype for block in model.encoder_blocks for layer in block._flatten_layers()} == {"float16"}
+    assert {layer.compute_dtype for block in model.encoder_blocks for layer in flatten_layers(block)} == {"float16"}
     assert keras.backend.standardize_dtype(model(sentences()).dtype) == "float32"
 
 

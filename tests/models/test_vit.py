@@ -125,22 +125,3 @@ def test_training_under_mixed_precision():
 def test_features_alone():
     model = make(classes=0)
     assert model(IMAGES).shape == (3, 8) and not any("predictions" in weight.path for weight in model.weights)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"pooling": "max"}, "`pooling` must be 'token' or 'avg'. Received: pooling='max'"),
-        ({"input_shape": (5, 6, 3)}, r"multiples of `patch_size`, 2. Received: input_shape=\(5, 6, 3\)"),
-        ({"stochastic_depth": 1}, "`stochastic_depth` must be a number .* Received: stochastic_depth=1"),
-        ({"attention": "evolved"}, "`attention`: Attention must be a layer.* Received: 'evolved'"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make(**arguments)
-
-
-def test_images_of_another_size():
-    with pytest.raises(ValueError, match=r"`inputs` must be images \(4, 6, 3\). Received: shape \(1, 6, 4, 3\)"):
-        make()(np.zeros((1, 6, 4, 3)))

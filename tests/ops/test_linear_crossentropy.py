@@ -100,15 +100,3 @@ def test_sums_gradients_of_16_bits_in_32():
         loss = tf.reduce_sum(losses)
     found = tf.cast(tape.gradient(loss, kernel), "float32")
     np.testing.assert_allclose(found, np.tile(512 * 0.25 * np.array([-2 / 3, 1 / 3, 1 / 3]), (4, 1)), rtol=4e-3)
-
-
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"chunk_size": 0}, "`chunk_size` must be a positive integer. Received: chunk_size=0"),
-        ({"label_smoothing": 1.0}, "`label_smoothing` must be .* Received: label_smoothing=1.0"),
-    ],
-)
-def test_wrong_arguments(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        linear_crossentropy(np.zeros((1, WIDTH)), KERNEL, np.zeros(1, "int32"), **wrong)

@@ -1,5 +1,3 @@
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -77,36 +75,13 @@ def test_check_mask_takes_lists_and_keeps_what_is_boolean():
     assert array(check_mask("mask", [True, False], (2, 2))).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 3, 4), (2, 2, 4), (5,), (1, 2, 3, 4), (0, 3, 4)])
-def test_check_mask_of_another_shape(shape):
-    for mask in (np.ones(shape, bool), np.ones(shape, "float32")):
-        with pytest.raises(ValueError, match=rf"(?s)some_mask.*Received.*{re.escape(str(shape))}"):
-            check_mask("some_mask", mask, (2, 3, 4))
-
-
-@pytest.mark.parametrize("value", [2, -1, 0.5, -1e9, np.nan, np.inf])
-def test_check_mask_of_other_values(value):
-    mask = np.ones((2, 3))
-    mask[1, 2] = value
-    for given in (mask, tf.constant(mask)):
-        with pytest.raises(ValueError, match=rf"(?s)some_mask.*Received.*{re.escape(str(value))}"):
-            check_mask("some_mask", given, (2, 3))
-
-
 def test_check_mask_of_unknown_sizes():
     assert array(check_mask("mask", np.ones((7, 3, 9)), (None, 3, None))).shape == (7, 3, 9)
-    with pytest.raises(ValueError, match="some_mask"):
-        check_mask("some_mask", np.ones((7, 2, 9)), (None, 3, None))
 
 
-def test_check_mask_in_a_graph_and_symbolically():
-    """Shapes are looked at, values cannot be: of floats all but 0 counts as 1."""
+def test_check_mask_in_a_graph():
+    """Values cannot be looked at: of floats all but 0 counts as 1."""
     check = tf.function(lambda mask: check_mask("some_mask", mask, (2, 3)), [tf.TensorSpec((None, None), tf.int32)])
     np.testing.assert_array_equal(array(check(np.int32([[0, 1, 1]]))), [[False, True, True]])
-    wrong = tf.function(lambda mask: check_mask("some_mask", mask, (2, 3)), [tf.TensorSpec((None, 4), tf.int32)])
-    with pytest.raises(ValueError, match="some_mask"):
-        wrong(np.zeros((2, 4), "int32"))
     floats = tf.function(lambda mask: check_mask("some_mask", mask, (2, 3)), [tf.TensorSpec((None, None))])
     np.testing.assert_array_equal(array(floats(np.float32([[0, 1, 1]]))), [[False, True, True]])
-    with pytest.raises(ValueError, match="some_mask"):
-        check_mask("some_mask", keras.Input((4,)), (None, 3))

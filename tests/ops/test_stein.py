@@ -122,13 +122,6 @@ def test_middle_numbers_are_those_of_a_sort(numbers):
     np.testing.assert_allclose(np.ravel(found), expected, rtol=0, atol=2.0**-46 * ranked[-1])
 
 
-@pytest.mark.parametrize("wrong", [dict(kernel="gaussian"), dict(bandwidth="median")])
-def test_wrong_names(wrong):
-    (received,) = wrong.values()
-    with pytest.raises(ValueError, match=f"must be among .* Received: .*'{received}'"):
-        compute(np.ones((2, 3)), np.ones((2, 3)), 1.0, **wrong)
-
-
 def test_xla_compiles_no_sort():
     """With one, a training step on a CPU takes three times as long."""
     import tensorflow as tf

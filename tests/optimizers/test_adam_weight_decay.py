@@ -169,27 +169,3 @@ def test_saved_model_goes_on_where_it_was(tmp_path):
         one.run_eagerly = True
         one.fit(*DATA, epochs=2, batch_size=6, shuffle=False, verbose=0)
     check_equal(model, loaded, atol=0)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"weight_decay": -1}, "`weight_decay` must be a finite number, at least 0. Received: weight_decay=-1"),
-        ({"beta_1": 1}, "`beta_1` must be a finite number, at least 0 and below 1. Received: beta_1=1"),
-        ({"rates": {"block": -1}}, r"`rates\['block'\]` must be a finite number, at least 0. Received"),
-        ({"rates": {"(block": 1}}, r"keys of `rates` must be regular expressions. Received: '\(block'"),
-    ],
-)
-def test_arguments_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        AdamWeightDecay(0.1, **arguments)
-
-
-def test_rates_of_no_weight():
-    with pytest.raises(
-        ValueError, match=r"`rates` must have a pattern that occurs in a path. Received: \['blok'\] for kernel and so"
-    ):
-        AdamWeightDecay(0.1, rates={"blok": 1}).build([keras.Variable([1.0], name="kernel")])
-    for arguments in ((-1,), (2, 0.0), (2, 0.8, -1)):
-        with pytest.raises(ValueError, match="must be .* Received"):
-            layerwise_rates(*arguments)

@@ -1,8 +1,6 @@
 """The optimizer whose particles are attention heads: what it makes of gradients."""
 
 import json
-import math
-import re
 
 import keras
 import numpy as np
@@ -192,47 +190,3 @@ def test_noise_alone_samples_the_posterior():
         squares.append(np.square(kernel.numpy()).mean())
     expected = 1 / (temperature * (1 - step_size / 2))
     assert np.mean(squares[100:]) == pytest.approx(expected, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"method": "adam"}, "one of svgd, spos, sgld"),
-        ({"roles": ["self"]}, "some of encoder, decoder, cross"),
-        ({"roles": []}, "some of encoder, decoder, cross"),
-        ({"roles": "encoder"}, "a list of names"),
-        ({"projections": "query"}, "a list of names"),
-        ({"layers": "second"}, "one of all, first, last"),
-        ({"grouping": "code"}, "one of heads, interleaved"),
-        ({"bandwidth": 1}, "one of paper, code"),
-        ({"kernel": "linear"}, "one of rbf, cosine"),
-        ({"select": "["}, "a regular expression or a function of a path"),
-        ({"select": 3}, "a regular expression or a function of a path"),
-        ({"step_size": 0}, "a finite number, above 0"),
-        ({"step_size": "a"}, "a finite number, above 0"),
-        ({"step_size": math.nan}, "a finite number, above 0"),
-        ({"inverse_temperature": -1}, "a finite number, above 0"),
-        ({"inverse_temperature": math.nan}, "a finite number, above 0"),
-        ({"prior_deviation": 0}, "a finite number, above 0"),
-        ({"prior_deviation": math.nan}, "a finite number, above 0"),
-        ({"repulsive_weight": -1}, "a finite number, at least 0"),
-        ({"repulsive_weight": math.nan}, "a finite number, at least 0"),
-        ({"repulsive_weight": True}, "a finite number, at least 0"),
-        ({"seed": "a"}, "an integer of at most 63 bits, or None"),
-        ({"inner_optimizer": None}, "an optimizer or its name"),
-    ],
-)
-def test_wrong_arguments(arguments, message):
-    ((name, value),) = arguments.items()
-    with pytest.raises(ValueError, match=f"`{name}` must be {message}.*Received: {re.escape(f'{name}={value!r}')}$"):
-        Repulsive(**{"inner_optimizer": "sgd", **arguments})
-
-
-def test_weights_are_needed_until_it_is_built():
-    with pytest.raises(ValueError, match="needs `trainable_variables`.*Received: trainable_variables=None"):
-        sgd().apply([keras.ops.ones((4, 2, 2))])
-
-
-def test_loss_scale_belongs_outside():
-    with pytest.raises(ValueError, match="Scale the loss outside"):
-        Repulsive(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()))

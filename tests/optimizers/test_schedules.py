@@ -59,22 +59,6 @@ def test_config_round_trip():
     assert clone.get_config() == schedule.get_config() == {"peak": 2e-4, "warmup_steps": 300}
 
 
-@pytest.mark.parametrize(
-    "arguments, name", [((1e-3, 0), "warmup_steps"), ((1e-3, "a"), "warmup_steps"), ((np.nan, 5), "peak")]
-)
-def test_wrong_arguments(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}` must be a finite number, at least .. Received: {name}="):
-        InverseSquareRoot(*arguments)
-
-
-@pytest.mark.parametrize(
-    "arguments, name", [((0, 10), "model_dim"), ((4, 0), "warmup_steps"), ((4, 10, np.nan), "factor")]
-)
-def test_wrong_arguments_for_a_width(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}` must be a finite number, .* Received: {name}="):
-        InverseSquareRoot.for_width(*arguments)
-
-
 def test_steps_down():
     """Warm-up from 0, then 0.1 times as much at each boundary, on step numbers as the optimizer has them."""
     schedule = StepDecay(0.2, 4, (6, 9))
@@ -84,23 +68,6 @@ def test_steps_down():
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert again.get_config() == json.loads(json.dumps(schedule.get_config()))
     np.testing.assert_allclose([float(StepDecay(0.2, 0, ())(step)) for step in (0, 5)], 0.2, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "arguments, name",
-    [
-        ((np.nan, 1, ()), "peak"),
-        ((0.1, -1, ()), "warmup_steps"),
-        ((0.1, np.nan, ()), "warmup_steps"),
-        ((0.1, 0, (5, 5)), "boundaries"),
-        ((0.1, 0, (5, np.nan)), "boundaries"),
-        ((0.1, 0, 5), "boundaries"),
-        ((0.1, 0, (5,), "a"), "factor"),
-    ],
-)
-def test_bad_steps(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}` must .* Received: {name}="):
-        StepDecay(*arguments)
 
 
 def test_linear_decay():
@@ -117,9 +84,3 @@ def test_linear_decay():
     assert LinearDecay.from_config(from_the_start.get_config()).decay_in_warmup
     clone = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert type(clone) is LinearDecay and clone.get_config() == schedule.get_config()
-
-
-@pytest.mark.parametrize("arguments", [(-1.0, 4, 10), (0.2, -1, 10), (0.2, 4, 4)])
-def test_linear_decays_that_cannot_be(arguments):
-    with pytest.raises(ValueError, match="Received"):
-        LinearDecay(*arguments)

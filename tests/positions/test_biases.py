@@ -137,36 +137,6 @@ def test_initial_table():
 # ---------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"num_buckets": 0},
-        {"num_buckets": True},
-        {"num_buckets": 2},
-        {"num_buckets": 31},
-        {"num_buckets": 1, "bidirectional": False},
-        {"max_distance": 8},
-        {"max_distance": 16, "bidirectional": False},
-        {"max_distance": float("nan")},
-    ],
-)
-def test_arguments_of_buckets(arguments):
-    name = next(iter(arguments))
-    with pytest.raises(ValueError, match=rf"(?s)`{name}` must be .*Received: {name}={arguments[name]}"):
-        BucketPositions(**arguments)
-
-
-@pytest.mark.parametrize("name", ["alibi", "buckets", "relative"])
-def test_wrong_positions(name):
-    positions, query, places = built(name), heads(dtype="float32"), np.arange(6)
-    for wrong in (places.astype("float32"), places[None], np.arange(5)):
-        with pytest.raises(ValueError, match=r"`query_positions` must be 6 integers along one axis. Received: "):
-            positions.bias(query, wrong, places)
-    for wrong in (places.astype("float32"), places[None]):
-        with pytest.raises(ValueError, match=r"`key_positions` must be integers along one axis. Received: "):
-            positions.bias(query, places, wrong)
-
-
 def test_call_is_the_bias():
     positions, query = RelativePositions(3), heads(dtype="float32")
     called = array(positions(query, QUERY_PLACES, KEY_PLACES))

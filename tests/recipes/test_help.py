@@ -69,6 +69,14 @@ def test_arguments_and_defaults_are_listed(name, text, helped):
     assert text in helped[0][name]
 
 
+def test_help_without_keras():
+    command = [sys.executable, "-S", "-m", "recipes.tag", "--help"]  # without installed packages
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 1
+    (line,) = process.stderr.splitlines()
+    assert "not installed: numpy, keras, tensorflow. Run: pip install" in line
+
+
 def test_help_needs_no_tensorflow(helped):
     assert not helped[1]
 

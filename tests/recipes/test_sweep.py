@@ -11,9 +11,10 @@ import pytest
 
 from headattn_io.files import write_atomically
 from recipes import sweep
-from recipes.engine import lock, paper_tables, subruns
+from recipes.engine import lock, paper_plots, subruns
 from recipes.engine.config import save_config
 from recipes.engine.heads import check_attentions
+from tests.recipes.commands import ROOT
 from tests.refusals import refused
 
 HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."
@@ -46,7 +47,7 @@ def runs(monkeypatch):
         return 0
 
     monkeypatch.setattr(subruns, "run", run)
-    monkeypatch.setattr(paper_tables, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
+    monkeypatch.setattr(paper_plots, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
     return started
 
 
@@ -173,7 +174,7 @@ def test_a_papers_table():
 @pytest.mark.parametrize("name", TABLES)
 def test_papers_tables_have_valid_settings(name):
     """Each row and column, with files and on the embedded data; published figures have a place."""
-    recipe, table, configs = planned_of(name, *DATA[TABLES[name][0]])
+    recipe, table, configs = planned_of(name, *DATA[TABLES[name][0].name])
     assert len({json.dumps(vars(config), default=str) for config in configs}) == len(configs)
     for each in (configs, planned_of(name, "--embedded", "--quick")[2]):
         assert len({config.run for config in each}) == len(table.rows) * len(table.columns)
@@ -229,3 +230,9 @@ def test_a_run_that_outlives_its_sweep_is_waited_for(tmp_path, runs, monkeypatch
     start(tmp_path, "--heads", "2")
     assert left_behind[0].wait() == 0
     assert len(runs) == 2
+
+
+def test_all_tables_of_recipes_are_known():
+    assert {recipe.name for recipe, _ in TABLES.values()} == {
+        path.parents[1].name for path in (ROOT / "recipes").glob("*/configs/*.py") if "\nTABLES = " in path.read_text()
+    }

@@ -1,4 +1,4 @@
-"""IWSLT16 German to English as in Zhang et al. 2022, "Interacting-head attention", sections 4.1 and 4.2.
+"""IWSLT16 German to English as in Li and Luo 2022, "Interacting-head attention", sections 4.1 and 4.2.
 
     python -m recipes.translate --config iwslt16 --iwslt de-en
     python -m recipes.sweep interacting_table3 --iwslt de-en      its tables 3, 6 and 9
@@ -75,7 +75,7 @@ def by_heads(name, title, mean_length, sets, minutes):
     }
     figures["training", "minutes an epoch"] = minutes
     return Table(
-        title=f"Zhang et al. 2022, {title}",
+        title=f"Li and Luo 2022, {title}",
         config=name,
         rows=rows,
         columns={heads: dict(num_heads=heads) for heads in HEADS},

@@ -1,4 +1,4 @@
-"""WMT17 English to Czech as in Zhang et al. 2022, "Interacting-head attention", sections 4.1 and 4.2.
+"""WMT17 English to Czech as in Li and Luo 2022, "Interacting-head attention", sections 4.1 and 4.2.
 
     python -m recipes.translate --config wmt17_cs
     python -m recipes.sweep interacting_table5      its tables 5 and 8

@@ -1,4 +1,4 @@
-"""WMT17 English to German as in Zhang et al. 2022, "Interacting-head attention", sections 4.1 and 4.2.
+"""WMT17 English to German as in Li and Luo 2022, "Interacting-head attention", sections 4.1 and 4.2.
 
     python -m recipes.translate --config wmt17_de
     python -m recipes.sweep interacting_table4      its tables 4 and 7

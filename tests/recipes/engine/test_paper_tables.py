@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from recipes.engine.paper_tables import Cell, Table, as_csv, markdown, plot
+from recipes.engine.paper_plots import plot
+from recipes.engine.paper_tables import Cell, Table, as_csv, markdown
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):
