@@ -33,7 +33,7 @@ def of_addons_without(name):
 
 
 test_attention_of_keras = refusals(
-    (into_keras(InteractingHeadAttention(2, 4)), "layer.absorbed()", "InteractingHeadAttention"),
+    (into_keras(InteractingHeadAttention(2, 4)), "layers.absorb", "InteractingHeadAttention"),
     (into_keras(MultiHeadAttention(2, 4, qk_norm=True, scale=1.0)), "qk_norm, scale", "a layer"),
     (into_keras(GroupedQueryAttention(2, 4, num_key_value_heads=1)), "its equal", "GroupedQueryAttention"),
 )

@@ -10,7 +10,7 @@ from keras_headattn.decoding import Shortlist
 from keras_headattn.positions import LearnedPositions
 from keras_headattn.serving import Classifier, QuestionAnswerer, Server, Tagger, Translator
 from keras_headattn.text import SentencePieceTokenizer, WordPieceTokenizer, WordTokenizer
-from tests.refusals import refusals
+from tests.refusals import refusals, values
 from tests.serving import test_classifier, test_tagger, test_translator
 from tests.serving.test_classifier import CLASSES
 from tests.serving.test_tagger import TAGS, TOKENS
@@ -43,16 +43,8 @@ def translator(**options):
     return Translator(transformer(), tokenizer, tokenizer, **OPTIONS | options)
 
 
-def translator_with(**options):
-    return lambda: translator(**options)
-
-
 def scored(sources, targets):
     return lambda: translator().score(sources, targets)
-
-
-def server(name="x", folder=HERE, **options):
-    return lambda: Server({name: folder}, **options)
 
 
 test_classifiers = refusals(
@@ -72,21 +64,13 @@ test_taggers = refusals(
 test_question_answerers = refusals(
     (lambda: answerer()("a cat", ["a"]), "questions", "the str 'a cat'"),
     (lambda: answerer()(["a", "b"], ["a"]), "contexts", "2 questions and 1 contexts"),
-    (lambda: answerer(max_answer_length=0), "max_answer_length", 0),
-    (lambda: answerer(top=0), "top", 0),
-    (lambda: answerer(batch_size=0), "batch_size", 0),
-    (lambda: answerer(stride=0), "stride", 0),
+    *values(answerer, max_answer_length=(0,), top=(0,), batch_size=(0,), stride=(0,)),
 )
 
 test_translators = refusals(
-    (translator_with(beam_size=21), "beam_size", 21),
-    (translator_with(max_source_length=1), "max_source_length", 1),
-    (translator_with(max_source_length=13), "max_source_length", 13),
-    (translator_with(batch_size=0), "batch_size", 0),
-    (translator_with(num_hypotheses=0), "num_hypotheses", 0),
-    (translator_with(num_hypotheses=3), "num_hypotheses", 3),
-    (translator_with(max_length=13), "max_length", 13),
-    (translator_with(shortlist=Shortlist(np.full((39, 3), 5), size=12)), "shortlist", "a table of 39"),
+    *values(translator, beam_size=(21,), batch_size=(0,), max_length=(13,)),
+    *values(translator, max_source_length=(1, 13), num_hypotheses=(0, 3)),
+    (lambda: translator(shortlist=Shortlist(np.full((39, 3), 5), size=12)), "shortlist", "a table of 39"),
     (lambda: translator()(ENGLISH[0]), "sentences", f"the str '{ENGLISH[0]}'"),
     (lambda: translator()(ENGLISH, prefixes="die"), "prefixes", "'die'"),
     (lambda: translator()(ENGLISH, prefixes=["die"]), "prefixes", ["die"]),
@@ -98,10 +82,8 @@ test_translators = refusals(
 
 test_servers = refusals(
     (lambda: Server({}), "models", {}),
-    (server("a/b"), "models", "'a/b'"),
-    (server(folder="none"), "no folder", "'none'"),
-    (server(keep=0), "keep", 0),
-    (server(read_seconds=0), "read_seconds", 0),
-    (server(rate="9"), "rate", "'9'"),
-    (server(origins=["example.com"]), "origins", "'example.com'"),
+    (lambda: Server({"a/b": HERE}), "models", "'a/b'"),
+    (lambda: Server({"x": "none"}), "no folder", "'none'"),
+    (lambda: Server({"x": HERE}, origins=["example.com"]), "origins", "'example.com'"),
+    *values(functools.partial(Server, {"x": HERE}), keep=(0,), read_seconds=(0,), rate=("9",)),
 )

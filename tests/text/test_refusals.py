@@ -8,12 +8,13 @@ import keras
 import tensorflow as tf
 
 from keras_headattn import text
-from tests.refusals import refusals
+from tests.refusals import refusals, values
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 BYTE_PAIRS = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "ab"]
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 PIECES = [*SPECIALS, "a", "cat"]
+windows = functools.partial(text.QuestionWindows, text.WordPieceTokenizer(PIECES))
 
 
 @functools.cache
@@ -35,12 +36,8 @@ def called(make, *texts):
     return lambda: make()(*texts)
 
 
-def windows(**options):
-    return lambda: text.QuestionWindows(text.WordPieceTokenizer(PIECES), **options)
-
-
-def training(sentences=SENTENCES, size=24, *arguments, **options):
-    return lambda: text.train_sentencepiece(sentences, pathlib.Path("none", "a.model"), size, *arguments, **options)
+def train(sentences=SENTENCES, vocabulary_size=24, **options):
+    text.train_sentencepiece(sentences, pathlib.Path("none", "a.model"), vocabulary_size, **options)
 
 
 test_byte_pair_tokenizer = refusals(
@@ -65,8 +62,7 @@ test_word_piece_tokenizer = refusals(
     (lambda: text.WordPieceTokenizer([*PIECES, "a"]), "vocabulary", "'a' in vocabulary[6], as in vocabulary[4]"),
     (lambda: text.WordPieceTokenizer(SPECIALS), "vocabulary", "4 tokens"),
     (lambda: text.WordPieceTokenizer("none.txt"), "No such file", "none.txt", FileNotFoundError),
-    (lambda: text.WordPieceTokenizer(PIECES, max_length=3), "max_length", 3),
-    (lambda: text.WordPieceTokenizer(PIECES, max_length=0), "max_length", 0),
+    *values(functools.partial(text.WordPieceTokenizer, PIECES), max_length=(3, 0)),
     (lambda: text.WordPieceTokenizer(PIECES).id_to_token(6), "token_id", 6),
     (lambda: text.WordPieceTokenizer(PIECES)(["a"], [["a", "b"]]), "second_texts", "strings of shape (1, 2)"),
 )
@@ -87,27 +83,24 @@ test_sentence_piece_tokenizer = refusals(
     (sentence_pieces(max_length=1), "max_length", 1),
     (sentence_pieces(num_sentinels=-1), "num_sentinels", -1),
     (lambda: sentence_pieces(num_sentinels=2)().sentinel_id(2), "number", "number=2"),
-    (lambda: sentence_pieces()().id_to_token(-1), "piece_id", -1),
-    (lambda: sentence_pieces()().id_to_token(40), "piece_id", 40),
+    *values(lambda piece_id: sentence_pieces()().id_to_token(piece_id), piece_id=(-1, 40)),
     *((called(sentence_pieces(), tf.fill(s, "cat")), "strings", f"shape {s}") for s in [(), (2, 2), (2, 1, 1)]),
     (lambda: sentence_pieces()()(keras.Input(batch_shape=(2, 2), dtype="string")), "strings", "shape (2, 2)"),
 )
 
 test_training_of_sentence_pieces = refusals(
-    (training(size=3), "vocabulary_size", "vocabulary_size=3"),
-    (training(size=5, user_defined_symbols=["[MASK]"]), "vocabulary_size", "vocabulary_size=5"),
-    *((training(size=size), "vocabulary_size", f"={size}") for size in (0, 24.5, "24", float("nan"))),
-    *(
-        (training(character_coverage=share), "character_coverage", f"={share!r}")
-        for share in (2.0, 0.5, 0, -1, float("nan"), "x", True, None)
+    *values(
+        train,
+        vocabulary_size=(3, 0, 24.5, "24", float("nan")),
+        character_coverage=(2.0, 0.5, 0, -1, float("nan"), "x", True, None),
+        user_defined_symbols=(["[M]", "[M]"], [""]),
+        model_type=("wordpiece",),
     ),
-    (training(user_defined_symbols=["[M]", "[M]"]), "user_defined_symbols", ["[M]", "[M]"]),
-    (training(user_defined_symbols=[""]), "user_defined_symbols", [""]),
-    (training(model_type="wordpiece"), "model_type", "wordpiece"),
-    (training([]), "no text", ""),
-    (training(["", "  "]), "no text", ""),
-    (training([__file__]), "files_or_sentences", __file__),
-    (training(pathlib.Path("none.txt")), "No such file", "none.txt", FileNotFoundError),
+    (lambda: train(vocabulary_size=5, user_defined_symbols=["[MASK]"]), "vocabulary_size", 5),
+    (lambda: train([]), "no text", ""),
+    (lambda: train(["", "  "]), "no text", ""),
+    (lambda: train([__file__]), "files_or_sentences", __file__),
+    (lambda: train(pathlib.Path("none.txt")), "No such file", "none.txt", FileNotFoundError),
 )
 
 test_other_learning = refusals(
@@ -118,7 +111,6 @@ test_other_learning = refusals(
 )
 
 test_question_windows = refusals(
-    (windows(max_length=10, max_question_length=7), "max_length", "max_length=10"),
-    (windows(stride=0), "stride", 0),
-    (windows(max_question_length=-1), "max_question_length", -1),
+    *values(windows, stride=(0,), max_question_length=(-1,)),
+    (lambda: windows(max_length=10, max_question_length=7), "max_length", "max_length=10"),
 )

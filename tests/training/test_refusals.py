@@ -1,5 +1,6 @@
 """Arguments of callbacks and devices that are refused, models that callbacks cannot use, and odd environments."""
 
+import functools
 import json
 
 import keras
@@ -7,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn import training
-from tests.refusals import refusals
+from tests.refusals import refusals, values
 from tests.training.test_cluster import SLURM
 
 
@@ -20,10 +21,6 @@ def fitted(callbacks, *layers):
         model.fit(np.ones((2, 4)), np.ones((2, 1)), shuffle=False, verbose=0, callbacks=callbacks)
 
     return fit
-
-
-def resume(**arguments):
-    return lambda: training.Resume("none", **arguments)
 
 
 def environment(variables, **more):
@@ -41,18 +38,11 @@ test_callbacks = refusals(
     (lambda: training.average_weights(None, []), "paths", "none"),
     (lambda: training.TimeLimit(0), "seconds", 0),
     (lambda: training.Utilization(6, 0), "peak_flops", 0),
-    *(
-        (lambda steps=s: training.TensorBoardCurves("none", profile_steps=steps), "profile_steps", s)
-        for s in [(10,), (0, 2), (5, 4)]
-    ),
+    *values(functools.partial(training.TensorBoardCurves, "none"), profile_steps=((10,), (0, 2), (5, 4))),
     (lambda: training.write_projector("none", {"a": (np.eye(5), ["b"])}), "embeddings", "1 labels for 5 rows of a"),
-    (resume(every=0), "every", 0),
-    (resume(every=0.5), "every", 0.5),
-    (resume(keep=0), "keep", 0),
-    (resume(data=[]), "data", []),
-    (resume(callbacks=[3]), "callbacks", [3]),
-    (resume(callbacks=keras.callbacks.History()), "callbacks", "History"),
-    (resume(callbacks=[keras.callbacks.History]), "callbacks", "History"),
+    *values(functools.partial(training.Resume, "none"), every=(0, 0.5), keep=(0,), data=([],), callbacks=([3],)),
+    (lambda: training.Resume("none", callbacks=keras.callbacks.History()), "callbacks", "History"),
+    (lambda: training.Resume("none", callbacks=[keras.callbacks.History]), "callbacks", "History"),
 )
 
 test_models = refusals(
@@ -64,9 +54,8 @@ test_models = refusals(
 )
 
 test_devices = refusals(
-    *((lambda number=n: training.make_strategy(number), "replicas", f"replicas={n}") for n in (0, -1, 1.5, "2")),
+    *values(training.make_strategy, replicas=(0, -1, 1.5, "2"), kind=("horovod",)),
     (lambda: (tf.constant(0), training.make_strategy(5)), "4 logical", "replicas=5"),
-    (lambda: training.make_strategy(kind="horovod"), "kind", "horovod"),
     (lambda: training.make_strategy(2, kind="multi_worker"), "CUDA_VISIBLE_DEVICES", "replicas=2"),
     (lambda: (tf.constant(0), training.cache_compilations("none")), "cache", "folder=none", RuntimeError),
 )
