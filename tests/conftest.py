@@ -1,5 +1,6 @@
 """Four logical CPU devices for the whole test run, and the fixtures that find data outside the repository."""
 
+import gc
 import os
 import pathlib
 import unittest.mock
@@ -7,6 +8,8 @@ import warnings
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# XLA compiles most programs here for one call.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import numpy as np
 import pytest
@@ -46,6 +49,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
     places = {name: place for place, name in enumerate(slow)}
     items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").as_posix(), len(slow)))
+
+
+def pytest_collection_finish():
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_objects():
+    """Leaves what a module has made out of later collections of garbage, which Keras starts after each kernel."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.decoding.tables import (
     naive_beam_search,
     score,
 )
-from tests.models.small import CASES, array, each_kind, each_path, make, sentences
+from tests.models.small import CASES, array, each_path, make, sentences
 
 START, END, STEPS = 2, 3, 6
 
@@ -77,7 +77,7 @@ def check_naive(model, beam_size=3, alpha=0.6):
 # -------------------------------------------------------------------------------------- against slow searches
 
 
-@each_kind
+@each_path
 def test_same_as_the_naive_search(case):
     check_naive(usual(case.name))
 

@@ -7,7 +7,7 @@ from keras_headattn import layers
 from keras_headattn.decoding import Searcher
 from tests.decoding.tables import check_same, ended_tokens, naive_beam_search, score
 from tests.decoding.test_searcher import END, START, STEPS, one_shot_log_probs, search, sources, usual
-from tests.models.small import array, each_kind
+from tests.models.small import array, each_path
 
 
 def test_constraints_reach_the_search():
@@ -37,7 +37,7 @@ def coverage(model, source, beta):
     return reward
 
 
-@each_kind
+@each_path
 def test_coverage_penalty(case):
     model, source = usual(case.name), sources(2)
     source[1, -2:] = 0
@@ -48,7 +48,7 @@ def test_coverage_penalty(case):
         check_same(found["tokens"][b], found["scores"][b], expected, 1e-3, END)
 
 
-@each_kind
+@each_path
 def test_samples_of_each_source(case):
     model, source = usual(case.name), sources()
     options = dict(max_length=STEPS, start_id=START, end_id=END, num_samples=4, temperature=1.5, seed=3)
