@@ -80,18 +80,20 @@ def results(case, weights):
     by_pair = random_mask((1, layer.softmax_heads, QUERIES, KEYS)), np.linspace(-1.0, 1.0, QUERIES * KEYS)
     every = {"query_mask": queries, "key_mask": keys, "attention_mask": by_pair[0]}
     out["all_masks"] = layer(query, value, key, **every, bias=by_pair[1].reshape(1, 1, QUERIES, KEYS))
-    out["refused"] = np.array(refuses(layer, query, value, key, bias=np.where(mask, 0.0, -1e9)[:, None]))
     if case.causal:
         out["cross_cached"] = layer(query, cache=layer.project_cache(value, key), key_mask=mask[:, 0])
     return out
 
 
-def refuses(layer, *inputs, **arguments):
+def refused(case, weights):
+    """A mask in place of a bias; its values are known outside compiled programs alone."""
+    query, value, key = cross_inputs()
+    layer, mask = layer_with(case, weights, query, value, key), cross_mask()
     try:
-        layer(*inputs, **arguments)
+        layer(query, value, key, bias=np.where(mask, 0.0, -1e9)[:, None])
     except ValueError:
-        return True
-    return False
+        return {"refused": np.array(True)}
+    return {"refused": np.array(False)}
 
 
 def decoded(case, weights):
@@ -102,8 +104,8 @@ def decoded(case, weights):
     for i in range(LENGTH):
         piece = x[:, i : i + 1]
         output, cache = layer(piece, piece, cache=cache, index=i, use_causal_mask=True)
-        steps.append(array(output))
-    out = {"steps": np.concatenate(steps, axis=1), "at_once": layer(x, x, use_causal_mask=True)}
+        steps.append(output)
+    out = {"steps": keras.ops.concatenate(steps, axis=1), "at_once": layer(x, x, use_causal_mask=True)}
     if not layer.rows_interact:
         out["packed"] = layer(x, x, segment_ids=np.array([[1, 1, 2, 2], [1, 2, 2, 2]]))
     return out
@@ -196,6 +198,15 @@ def of_case(given, case, kind):
     return [given[name] for name in sorted(given) if name.startswith(f"{case.name}/{kind}/")]
 
 
+def as_one_program(compute, *arguments):
+    """Calls a function; on JAX as one program, as it takes longer to compile each operation."""
+    if keras.backend.backend() != "jax":
+        return compute(*arguments)
+    import jax
+
+    return jax.jit(lambda: compute(*arguments))()
+
+
 def arrays(name, compute, *arguments, prefix=""):
     """Results as arrays; an exception becomes the result `name/error`, so that the others are still compared."""
     try:
@@ -214,9 +225,13 @@ def everything(folder):
             out |= arrays(f"onnx/{case.name}", exported, case, prefix=f"onnx/{case.name}/")
         out |= arrays("onnx/convolution", exported_convolution, prefix="onnx/convolution/")
     for case in EVERY:
-        for function, kind in ((results, "cross"), *([(decoded, "self")] if case.causal else []), (half, "cross")):
-            name, weights = f"{case.name}/{function.__name__}", of_case(given, case, kind)
-            out |= arrays(name, function, case, weights, prefix=f"{case.name}/")
+        prefix, weights = f"{case.name}/", of_case(given, case, "cross")
+        functions = [(results, weights), (half, weights)]
+        functions += [(decoded, of_case(given, case, "self"))] if case.causal else []
+        for function, own in functions:
+            run = (function,) if case is EVERY[0] else (as_one_program, function)
+            out |= arrays(prefix + function.__name__, *run, case, own, prefix=prefix)
+        out |= arrays(f"{prefix}refused", refused, case, weights, prefix=prefix)
     if keras.backend.backend() != "tensorflow":  # which has no fused kernel
         out |= {f"kernels/{name}": result for name, result in fused_worker.everything().items()}
     return out
