@@ -52,14 +52,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    gc.freeze()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen_objects():
-    """Leaves what a module has made out of later collections of garbage, which Keras starts after each kernel."""
-    yield
-    gc.collect()
+    """Leaves what has been imported out of collections of garbage, which Keras starts after each kernel it replaces."""
     gc.freeze()
 
 

@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention_inputs import check_built
 from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
 from keras_headattn.layers._interacting_head_attention import InteractingHeadAttention
 from keras_headattn.layers._knocking_heads_attention import KnockingHeadsAttention
@@ -39,7 +40,7 @@ def absorb(layer: Attention) -> MultiHeadAttention:
             "Only multi-head attention, grouped queries, knocking heads without an MLP and summed interacting heads "
             f"equal multi-head attention with other weights. Received: {kind}{received}"
         )
-    layer._check_built("absorb")
+    check_built(layer, "absorb")
     dense = {name: getattr(layer, f"_{name}_dense") for name in layer.projections if hasattr(layer, f"_{name}_dense")}
     changed = [each for each in dense.values() if each.quantization_mode or getattr(each, "lora_enabled", False)]
     if changed:

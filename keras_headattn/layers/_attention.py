@@ -30,6 +30,7 @@ from keras_headattn.layers._attention_inputs import (
     as_floats,
     call_mask,
     check_bias,
+    check_built,
     check_inputs,
     check_lengths,
     check_segments,
@@ -921,7 +922,7 @@ class Attention(Rematerialized, SavedQuantization):
         Raises:
             ValueError: if the layer is not built, or a size is not positive.
         """
-        self._check_built("init_cache")
+        check_built(self, "init_cache")
         if isinstance(max_length, int):
             check_positive("max_length", max_length)
         key, value = (ops.zeros((1, 1, self.widths[side]), self.compute_dtype) for side in ("key", "value"))
@@ -968,7 +969,7 @@ class Attention(Rematerialized, SavedQuantization):
         >>> tuple(output.shape)
         (2, 16)
         """
-        self._check_built("step")
+        check_built(self, "step")
         check_step(self, query, mask)
         (query,) = as_floats(self.compute_dtype, query)
         positions = ops.reshape(ops.cast(position, "int32"), (1,))
@@ -998,7 +999,7 @@ class Attention(Rematerialized, SavedQuantization):
             `"cross"`; and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for
             quantised weights.
         """
-        self._check_built("decoding_kernels")
+        check_built(self, "decoding_kernels")
         return make_kernels(self)
 
     def projection_weights(self, name: str) -> tuple[Tensor, Tensor | None]:
@@ -1031,7 +1032,7 @@ class Attention(Rematerialized, SavedQuantization):
         Raises:
             ValueError: if the layer is not built.
         """
-        self._check_built("project_cache")
+        check_built(self, "project_cache")
         value, key = as_floats(self.compute_dtype, value, value if key is None else key)
         value, key = self.axes.fold(value, "key"), self.axes.fold(key, "key")
         positions = ops.arange(ops.shape(value)[1], dtype="int32")
@@ -1066,13 +1067,6 @@ class Attention(Rematerialized, SavedQuantization):
         """
         kept = cache.keys() - {"map"} if same_keys else {"positions"}
         return {name: x if name in kept else ops.take(x, rows, axis=0) for name, x in cache.items()}
-
-    def _check_built(self, method):
-        if not self.built:
-            raise ValueError(
-                f"`{method}` needs the layer's weights: call the layer, or `build` it, first. "
-                f"Received: a layer {self.name!r} that is not built"
-            )
 
     def _with_map(self, cache):
         """Returns the cache with the last rows of the map, which the next row reads."""

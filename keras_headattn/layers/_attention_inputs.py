@@ -101,6 +101,15 @@ def check_segments(layer, segment_ids, query, cache):
         )
 
 
+def check_built(layer, method):
+    """Checks that a layer has its weights, for a method or function of this name."""
+    if not layer.built:
+        raise ValueError(
+            f"`{method}` needs the layer's weights: call the layer, or `build` it, first. "
+            f"Received: a layer {layer.name!r} that is not built"
+        )
+
+
 def check_lengths(layer, key_lengths, query):
     """Checks the argument `key_lengths` of a call of `layer`."""
     if key_lengths is None:
