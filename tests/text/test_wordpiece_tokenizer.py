@@ -138,6 +138,12 @@ def test_the_longer_text_is_cut_first():
     assert tokenizer(["a " * 20]).numpy().tolist() == [[CLS, *[5] * 6, SEP]]
 
 
+def test_what_fits_exactly_is_not_cut(tokenizer):
+    shorter = tokenizer.with_max_length(6)
+    assert shorter.is_cut(["a a a a", "a a a a a"]).numpy().tolist() == [False, True]
+    assert shorter.is_cut(["a a", "a a"], ["a", "a a"]).numpy().tolist() == [False, True]
+
+
 def test_with_max_length(tokenizer):
     shorter = tokenizer.with_max_length(6)
     assert shorter.max_length == 6 and tokenizer.max_length is None

@@ -1,6 +1,7 @@
 """A run that was interrupted ends as one that was not, bit for bit."""
 
 import os
+import random
 import signal
 import threading
 
@@ -326,6 +327,30 @@ def test_a_counter_that_was_restored_is_saved_whatever_its_value(tmp_path):
     counter = Counter()
     fit(simple(), tmp_path, 3, every=1, callbacks=[counter])
     assert counter.seen == 3 * STEPS
+
+
+class Draws(keras.callbacks.Callback):
+    """Draws from the generators of NumPy and of Python after each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.drawn = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.drawn.append([float(np.random.random()), random.random()])
+
+
+def test_generators_of_numpy_and_python(tmp_path):
+    def train(folder, seed, *callbacks):
+        keras.utils.set_random_seed(seed)
+        draws = Draws()
+        fit(simple(), folder, 3, every=1, callbacks=[draws, *callbacks])
+        return draws.drawn
+
+    expected = train(tmp_path / "whole", 1)
+    with pytest.raises(Killed):
+        train(tmp_path / "parts", 1, Kill(2, "on_train_batch_end"))
+    assert train(tmp_path / "parts", 2) == expected
 
 
 class Noise(keras.layers.Layer):
