@@ -24,7 +24,6 @@ TESTS = [
     "scipy>=1.14",
     "ruff>=0.8",
     "import-linter>=2.17",
-    "filelock>=3.16",
     "mypy>=2.0",
     "keras-hub>=0.32",
     "keras-tuner>=1.4.8",

@@ -27,7 +27,6 @@ from tests.layers.harness import build, cross_inputs, each, output_bias, randomi
 from tests.models import electra, encoders, graphs, onnx_worker
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
-from tests.sharing import shared_folder
 
 # Of the Transformers the first moves rows of the cache, the second has positions in it.
 TRANSFORMERS = ("evolving_decoder", "relative")
@@ -119,10 +118,9 @@ def ours(folder):
 
 @pytest.fixture(scope="module")
 def theirs(other_backend, folder, tmp_path_factory):
-    def make(made):
-        run_on(other_backend, "-m", "tests.backends.worker", folder, made / "out.npz")
-
-    return load_from(other_backend, shared_folder(tmp_path_factory, other_backend, make) / "out.npz")
+    path = tmp_path_factory.mktemp(other_backend) / "out.npz"
+    run_on(other_backend, "-m", "tests.backends.worker", folder, path)
+    return load_from(other_backend, path)
 
 
 def check_no_errors(name, outputs):

@@ -1,17 +1,14 @@
 """Commands of the recipes, as a user runs them."""
 
 import dataclasses
-import hashlib
 import importlib
 import importlib.util
 import pathlib
-import pickle
 import subprocess
 import sys
 
 from recipes.engine.command import run_command
 from recipes.engine.recipe import named_configs
-from tests.sharing import shared_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -51,18 +48,13 @@ def run_process(recipe, *arguments, stdin=""):
 
 
 def quick_run(recipe, tmp_path_factory, *arguments):
-    """A finished quick run, the same for all tests: `(folder, its process)`."""
-
-    def make(folder):
-        process = run_process(recipe, "--quick", "--run", folder / "run", "--export", folder / "exported", *arguments)
-        assert process.returncode == 0, process.stderr
-        versions = [path.parent for path in folder.glob("exported*/*/saved_model.pb")]
-        assert all((path / "README.md").exists() for path in versions)  # the model card
-        (folder / "process.pickle").write_bytes(pickle.dumps(process))
-
-    name = hashlib.sha256(repr((recipe, *map(str, arguments))).encode()).hexdigest()[:8]
-    folder = shared_folder(tmp_path_factory, f"{recipe}-{name}", make)
-    return folder, pickle.loads((folder / "process.pickle").read_bytes())
+    """A finished quick run: `(folder, its process)`."""
+    folder = tmp_path_factory.mktemp("quick")
+    process = run_process(recipe, "--quick", "--run", folder / "run", "--export", folder / "exported", *arguments)
+    assert process.returncode == 0, process.stderr
+    versions = [path.parent for path in folder.glob("exported*/*/saved_model.pb")]
+    assert all((path / "README.md").exists() for path in versions)  # the model card
+    return folder, process
 
 
 def run_here(main, capsys, *arguments):
