@@ -121,7 +121,7 @@ REHEARSAL = Sizes(
     **dict(heads=4, key_dim=8, tokens=128, first=((64, True, True),), later=((32, False, False),)),
     **dict(long=64, chunked=64, chunks=(16,), windowed=64, window=16, cache=64, steps=4, batches=(1, 2)),
     **dict(elements=2**12, product=64, decoder=(1, 32, 4, 50, 64, 2), translator=("tiny", 50, 16, 2, 1)),
-    **dict(parity=(2, 16, 4), repeats=3, share=5),
+    **dict(parity=(2, 16, 4), repeats=3, share=12),
 )
 
 

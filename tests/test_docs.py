@@ -1,5 +1,6 @@
 """The Python examples of the documentation run, top to bottom of each page; its commands have options that exist."""
 
+import json
 import pathlib
 import re
 import runpy
@@ -7,6 +8,7 @@ import shlex
 
 import keras
 import pytest
+import tensorflow as tf
 
 import keras_headattn
 from tests.recipes.commands import check_options
@@ -15,16 +17,45 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The recipe of docs/own_recipe.md; tests/recipes/test_own_recipe.py runs its commands.
 OWN = "parts"
 DOCS = ROOT / "docs"
+SERVING = DOCS / "serving.md"
 PAGES = [ROOT / "README.md", *sorted([*DOCS.glob("*.md"), *DOCS.glob("results/*.md")])]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run_examples(page):
+    """Returns the variables that the examples of a page leave."""
     keras.utils.clear_session()  # names of layers that pages quote do not depend on other tests
     namespace = {}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         exec(compile(block, str(page), "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("page", [x for x in PAGES if x != SERVING], ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_examples(page)
+
+
+def test_examples_of_serving_run_and_its_requests_fit(tmp_path, monkeypatch):
+    """TensorFlow Serving takes `instances` for the rows of the only input, or of all inputs by name."""
+    monkeypatch.chdir(tmp_path)
+    assert run_examples(SERVING)["translations"].shape == (2,)
+    page = SERVING.read_text(encoding="utf-8")
+    requests = re.findall(r"models/(\w+):predict \\\n +-d '(.*)'", page)
+    assert len(requests) == 4
+    for model, body in requests:
+        body = json.loads(body)
+        loaded = tf.saved_model.load(f"saved_models/{model}/1")
+        signature = loaded.signatures[body.get("signature_name", "serving_default")]
+        [(argument, spec)] = signature.structured_input_signature[1].items()
+        outputs = signature(**{argument: tf.constant(body["instances"], spec.dtype)})
+        assert {len(output) for output in outputs.values()} == {len(body["instances"])}
+    (body,) = re.findall(r'^\{"signature_name": "constrained".*\}$', page, re.MULTILINE)
+    (row,) = json.loads(body)["instances"]
+    constrained = tf.saved_model.load("saved_models/demo/1").signatures["constrained"]
+    specs = constrained.structured_input_signature[1]
+    found = constrained(**{name: tf.constant([row[name]], spec.dtype) for name, spec in specs.items()})
+    assert found["translations"].numpy()[0, 0].decode().startswith(row["prefix"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -42,7 +42,7 @@ def test_nothing_fails_that_should_not(rows):
 def test_times_ratios_and_rates_are_positive(rows):
     names = ("ms", "us a step", "TB/s", "TFLOP/s", "tokens/s", "peak MB", "temporary MB")
     numbers = [x for row in rows for key, x in row.items() if key in names or key.startswith(("to ", "of the "))]
-    assert len(numbers) > 100
+    assert len(numbers) > 80
     assert all(x > 0 for x in numbers)
 
 

@@ -249,10 +249,9 @@ def calls_that_read_weights():
 
 TOKENS = 6  # of self-attention; cross-attention has `QUERIES` and `KEYS`
 PADDED = np.array([3, KEYS - 1])  # lengths of the keys of cross-attention
-FEW = ("causal_key_mask",)
-MANY = (*FEW, "lengths", "causal_window_lengths", "causal_key_bias", "mask_by_item", "everything", "cross_masks")
+FEW = ("causal_key_mask", "causal_window_lengths")
+MANY = (*FEW, "lengths", "causal_key_bias", "mask_by_item", "everything", "cross_masks")
 HALF = ("equal_widths", "sinks_grouped")
-SIMILAR = ("sinks", "equal_grouped_query", "equal_differential", "collaborative_unbiased")  # to others of `FUSED`
 
 
 def self_situations(layer):
@@ -639,11 +638,11 @@ def compared_cases():
     """Yields name, case, situations (`None` = all) and options of comparisons: fewer on JAX, which compiles each."""
     on_jax = keras.backend.backend() == "jax"
     for case in FUSED:
-        names = None if not on_jax or case.name == PATHS[0] else MANY if case.name in PATHS else FEW
-        if not on_jax or case.name not in SIMILAR:
+        if not on_jax or case.name in PATHS:
+            names = MANY if on_jax and case.name != PATHS[0] else None
             yield f"distances/{case.name}", case, names, {"jit": on_jax}
         if on_jax and case.name == "sinks_grouped":
-            yield f"eager_distances/{case.name}", case, (*FEW, "causal_window_lengths"), {}
+            yield f"eager_distances/{case.name}", case, FEW, {}
     for case in UNFUSED if not on_jax else ():
         yield f"distances/{case.name}", case, ("lengths", "causal_window_lengths"), {}
 

@@ -3,14 +3,10 @@
 import dataclasses
 import importlib
 import importlib.util
-import pathlib
-import subprocess
-import sys
 
 from recipes.engine.command import run_command
 from recipes.engine.recipe import named_configs
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.processes import ROOT, run_python
 
 
 def command(name):
@@ -43,8 +39,7 @@ def all_configs():
 
 def run_process(recipe, *arguments, stdin=""):
     """Runs `python -m recipes.<recipe>` in a process of its own."""
-    command = [sys.executable, "-m", f"recipes.{recipe}", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=1500)
+    return run_python("-m", f"recipes.{recipe}", *arguments, stdin=stdin)
 
 
 def quick_run(recipe, tmp_path_factory, *arguments):

@@ -4,7 +4,6 @@ HEADATTN_KILLS=10 kills it as many times while it trains, besides once before th
 """
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -12,9 +11,9 @@ import time
 
 import numpy as np
 
-KILLS = int(os.environ.get("HEADATTN_KILLS", 2))
-CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["recipes.translate.task"])
+from tests.processes import CONTEXT
+
+KILLS = int(os.environ.get("HEADATTN_KILLS", 1))
 
 
 def train(folder):

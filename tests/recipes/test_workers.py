@@ -1,7 +1,6 @@
 """The recipe in two processes that train together, against two replicas of one process."""
 
 import json
-import multiprocessing
 import os
 import socket
 
@@ -10,10 +9,9 @@ import pytest
 
 from recipes.engine.run import Run
 from recipes.translate.__main__ import RECIPE
+from tests.processes import CONTEXT
 
 SIZE = "--quick --config numbers --max-sentences 300 --validation-sentences 9 --beam-size 1 --export none"
-CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["recipes.translate.task"])
 
 
 def train(folder, log, tf_config, arguments):

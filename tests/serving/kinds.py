@@ -80,6 +80,10 @@ class Export:
     own: list
     requests: list
 
+    @functools.cached_property
+    def model(self):
+        return tf.saved_model.load(self.path)
+
 
 def export_all(folder):
     """Writes a SavedModel of each kind.

@@ -111,7 +111,7 @@ def serve(server, path, outputs, *libraries):
 
 
 def in_python(export):
-    model = tf.saved_model.load(export.path)
+    model = export.model
     for name, inputs in export.requests:
         found = model.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
         yield from (found[key].numpy() for key in sorted(found))
@@ -205,7 +205,7 @@ def as_json(name, values):
 
 def test_batches_of_the_sizes_that_the_documentation_names(exports):
     """TensorFlow's own batching, whose library is the server's: requests of single texts run in ones and eights."""
-    model = tf.saved_model.load(exports["translator"].path)
+    model = exports["translator"].model
     signature = model.signatures["serving_default"]
     texts = [*ENGLISH, "", "a mat", "no dog sat on the cat"] * 4
 
@@ -236,7 +236,7 @@ def test_texts_that_are_cut_say_so(exports):
         "graph_to_text": graph_arrays(graphs),
     }
     for kind in inputs:
-        for name, signature in tf.saved_model.load(exports[kind].path).signatures.items():
+        for name, signature in exports[kind].model.signatures.items():
             given = inputs[kind] | ({"prefix": [""], "min_length": [0]} if name == "constrained" else {})
             found = signature(**{name: tf.constant(value) for name, value in given.items()})
             if kind in ("classifier_pieces", "regressor"):
@@ -247,7 +247,7 @@ def test_texts_that_are_cut_say_so(exports):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_may_be_empty(exports, kind):
-    model = tf.saved_model.load(exports[kind].path)
+    model = exports[kind].model
     for name, inputs in dict(exports[kind].requests).items():
         found = model.signatures[name](**{key: tf.constant(value[:0]) for key, value in inputs.items()})
         assert {len(value) for value in found.values()} == {0}
@@ -272,11 +272,9 @@ def test_exports_have_requests_for_each_signature_length_and_batch_size(exports,
     export = exports[kind]
     shapes = [(name, {key: value.shape for key, value in inputs.items()}) for name, inputs in export.own]
     assert shapes == SHAPES[kind]
-    assert set(tf.saved_model.load(export.path).signatures) == {name for name, _ in export.own}
+    assert set(export.model.signatures) == {name for name, _ in export.own}
     if kind == "image_classifier":
-        found = tf.saved_model.load(export.path).signatures["serving_default"](
-            images=tf.constant(export.own[0][1]["images"])
-        )
+        found = export.model.signatures["serving_default"](images=tf.constant(export.own[0][1]["images"]))
         assert found["valid"].numpy().all()
 
 

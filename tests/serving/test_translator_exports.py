@@ -1,6 +1,4 @@
 import json
-import pathlib
-import re
 import subprocess
 import sys
 import textwrap
@@ -360,28 +358,3 @@ def test_a_failed_export_leaves_nothing(exported, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         export_id_translator(exported[0], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
-
-
-def test_requests_of_the_documentation_fit_its_models(tmp_path, monkeypatch):
-    """TensorFlow Serving takes `instances` for the rows of the only input, or of all inputs by name."""
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(code, names)
-    assert names["translations"].shape == (2,)
-    requests = re.findall(r"models/(\w+):predict \\\n +-d '(.*)'", page)
-    assert len(requests) == 4
-    for model, body in requests:
-        body = json.loads(body)
-        loaded = tf.saved_model.load(f"saved_models/{model}/1")
-        signature = loaded.signatures[body.get("signature_name", "serving_default")]
-        [(argument, spec)] = signature.structured_input_signature[1].items()
-        outputs = signature(**{argument: tf.constant(body["instances"], spec.dtype)})
-        assert {len(output) for output in outputs.values()} == {len(body["instances"])}
-    (body,) = re.findall(r'^\{"signature_name": "constrained".*\}$', page, re.MULTILINE)
-    (row,) = json.loads(body)["instances"]
-    constrained = tf.saved_model.load("saved_models/demo/1").signatures["constrained"]
-    specs = constrained.structured_input_signature[1]
-    found = constrained(**{name: tf.constant([row[name]], spec.dtype) for name, spec in specs.items()})
-    assert found["translations"].numpy()[0, 0].decode().startswith(row["prefix"])

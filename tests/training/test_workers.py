@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_headattn.training import make_strategy
 from keras_headattn.training._distribution import workers
+from tests.processes import CONTEXT
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import worker  # noqa: E402  (the processes must find it by the same name)
@@ -29,16 +30,8 @@ def free_addresses(number):
     return addresses
 
 
-@pytest.fixture(scope="module")
-def processes():
-    """Processes forked from one that has imported TensorFlow, as that takes longest."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["keras", "tensorflow"])
-    return context
-
-
 @pytest.fixture
-def start(processes, tmp_path):
+def start(tmp_path):
     """Starts workers, ends them whatever happens; says how they ended, and the seconds from the first to the last."""
     started = []
 
@@ -49,7 +42,7 @@ def start(processes, tmp_path):
             config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
             arguments = options | {"interruption": (interrupted or {}).get(index)}
             output = str(tmp_path / f"{task}-{index}")
-            group.append(processes.Process(target=worker.main, args=(task, config, output), kwargs=arguments))
+            group.append(CONTEXT.Process(target=worker.main, args=(task, config, output), kwargs=arguments))
         for process in group:
             process.start()
         started.extend(group)

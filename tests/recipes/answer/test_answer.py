@@ -2,14 +2,13 @@
 
 import functools
 import json
-import subprocess
-import sys
 
 import pytest
 
 from headattn_io.squad import Question, Questions, score_answers, write_squad
 from recipes.answer.__main__ import main
 from recipes.answer.demo import number_questions
+from tests.processes import run_python
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -60,7 +59,8 @@ found = model.signatures["serving_default"](question=tf.constant(["How many?"]),
 assert len(answers) == 2 and all(context[a:b] == text.decode() for text, a, b in zip(answers, starts, ends))
 assert found["has_answer"].shape == found["no_answer_score"].shape == (1,)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr
     assert (quick[0] / "exported" / "1" / "assets.extra" / "tf_serving_warmup_requests").exists()
 
 

@@ -2,12 +2,11 @@
 
 import functools
 import json
-import subprocess
-import sys
 
 import pytest
 
 from recipes.classify.__main__ import main
+from tests.processes import run_python
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -48,7 +47,8 @@ classify = tf.saved_model.load({str(quick[0] / "exported" / "1")!r}).signatures[
 found = classify(text=tf.constant(["neunhunderteins", "nine hundred and one"]))
 assert found["classes"].shape == found["scores"].shape == (2, 12)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_same_command_has_nothing_left_to_train(quick, recipe):

@@ -2,13 +2,12 @@
 
 import functools
 import json
-import subprocess
-import sys
 
 import pytest
 
 from recipes.compare import main as compare
 from recipes.glue.__main__ import main
+from tests.processes import run_python
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -52,7 +51,8 @@ assert set(found["classes"].numpy()[0]) == {{b"0", b"1"}}
 maps = model.signatures["attention"](**texts)
 assert maps["weights"].shape[1:3] == (2, 2) and maps["pieces"].numpy()[0, 0] == b"[CLS]"
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr
     assert (quick[0] / "exported" / "1" / "assets.extra" / "tf_serving_warmup_requests").exists()
 
 

@@ -2,14 +2,13 @@
 
 import functools
 import json
-import subprocess
-import sys
 
 import pytest
 
 from headattn_io.tags import read_conll, tag_scores
 from recipes.compare import main as compare
 from recipes.tag.__main__ import main
+from tests.processes import run_python
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -47,7 +46,8 @@ call = tf.saved_model.load({str(quick[0] / "exported" / "1")!r}).signatures["ser
 found = call(text=tf.constant(["Ada Belson was born in Norville."] * 2))
 assert set(found) == {{"entities", "kinds", "starts", "ends", "scores"}}
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr
 
 
 def test_others_are_evaluated_and_predicted(quick, recipe, tmp_path):

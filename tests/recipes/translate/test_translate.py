@@ -180,11 +180,10 @@ def test_options_together(tmp_path_factory):
         "interaction=pairwise",
         "--num-buckets",
         1,
-        "--samples",
-        1,
     ]
-    folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *training, *text)
-    assert process.stderr == "" and process.stdout.count("    -> ") == 1
+    options = [*attention, *size, *training, *text, "--export", "none"]
+    folder, process = quick_run("translate", tmp_path_factory, *options)
+    assert process.stderr == ""
     history = json.loads((folder / "run" / "history.json").read_text())
     assert history[1]["loss"] < history[0]["loss"]
 
@@ -238,13 +237,13 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
 
 
 def test_disentangled_mask_attention(tmp_path_factory):
-    """Small, with its losses in the history, averaged weights, beam 5 and an exported model."""
+    """Small, with its losses in the history, averaged weights and beam 5."""
     size = ["--num-heads", 2, "--max-sentences", 500]
     size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16", "loss_chunk_size=64"]
-    decoding = ["--epochs", 2, "--num-buckets", 1, "--average", 2, "--beam-size", 5]
+    decoding = ["--epochs", 2, "--num-buckets", 1, "--average", 2, "--beam-size", 5, "--export", "none"]
     attention = ["--attention", "disentangled_mask"]
     folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *decoding)
-    assert process.stderr == "" and process.stdout.count("    -> ") == 5
+    assert process.stderr == ""
     history = json.loads((folder / "run" / "history.json").read_text())
     names = {"shared_information", "kept_information", "divergence", "diversity", "clusters", "least_clusters"}
     assert len(history) == 2 and all(names <= set(epoch) for epoch in history)
