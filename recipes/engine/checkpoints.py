@@ -1,13 +1,19 @@
 """Weights kept of each epoch, the end of training, and the final weights."""
 
 import json
+import math
 
 import keras
 
 from headattn_io.files import write_atomically
 from keras_headattn.training import average_weights, gather
 
-NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy", "val_score": "validation score"}
+NAMES = {
+    "loss": "training loss",
+    "val_loss": "validation loss",
+    "val_accuracy": "validation accuracy",
+    "val_score": "validation score",
+}
 
 
 class SaveEpochs(keras.callbacks.Callback):
@@ -44,6 +50,35 @@ class SaveEpochs(keras.callbacks.Callback):
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
                 path.unlink()
+
+
+class FiniteLoss(keras.callbacks.Callback):
+    """Ends training with an error at the first loss that is not finite, before its weights are kept.
+
+    It comes before `Resume`, whose checkpoints stay as they were.
+    """
+
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch + 1
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._check("loss", logs, f"step {batch + 1} of epoch {self._epoch}")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._check("val_loss", logs, f"epoch {epoch + 1}")
+
+    def _check(self, name, logs, place):
+        value = (logs or {}).get(name, 0.0)
+        if not math.isfinite(value):
+            raise ValueError(
+                f"The {NAMES[name]} must be finite, and is not in {place}. Give another --run and a lower "
+                "--learning-rate, clip gradients (--optimizer-arguments global_clipnorm=1), or look for extreme values "
+                f"in the data. {self.run.folder} keeps what it had before. Received: {name}={value}"
+            )
 
 
 class StopWhenStalled(keras.callbacks.Callback):

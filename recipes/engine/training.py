@@ -32,7 +32,15 @@ from keras_headattn.training import (
     leave_together,
     make_strategy,
 )
-from recipes.engine.checkpoints import MovingAverages, SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
+from recipes.engine.checkpoints import (
+    FiniteLoss,
+    MovingAverages,
+    SaveEpochs,
+    StopWhenStalled,
+    final_epochs,
+    finish,
+    has_stalled,
+)
 from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
 from recipes.engine.lora import adapt
@@ -231,9 +239,12 @@ def _lora_rank(config):
 
 
 def column_trainer(columns, call):
-    """Returns a model to train: of integer inputs `(B, n)` of these names, given to `call` as a dictionary."""
+    """Returns a model to train: of integer inputs `(B, n)` of these names, given to `call` as a dictionary.
+
+    Its output has no Keras mask, which would scale the loss of batches that are weighted already.
+    """
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in columns}
-    return Model(inputs, call(inputs), name="trainer")
+    return Model(inputs, keras.ops.copy(call(inputs)), name="trainer")
 
 
 def _remark_on_size(task, trainer):
@@ -328,7 +339,8 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))
     progress = Progress(leave_out=("compilations", "training_seconds", *task.details))
-    return [Resume(run.checkpoints, batches, remembered, every=save_steps), *shown, *ends, progress]
+    resume = Resume(run.checkpoints, batches, remembered, every=save_steps)
+    return [FiniteLoss(run), resume, *shown, *ends, progress]
 
 
 def report_hidden_gpus():

@@ -81,6 +81,13 @@ def test_a_pooled_output_has_no_mask():
     assert getattr(outputs["pooled_output"], "_keras_mask", None) is None
 
 
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_losses_of_tokens_leave_padding_out(dtype):
+    model = models.TokenClassifier(encoder(pooler=False, dtype=dtype), 3, dtype=dtype)
+    for output in (model(IDS), model(IDS, return_intermediates=True)[0]):
+        np.testing.assert_array_equal(output._keras_mask, IDS > 0)
+
+
 @pytest.mark.parametrize("cls", [layers.RealFormerAttention, layers.GraphAttention])
 def test_shapes_of_build_are_those_of_the_output(cls):
     """Keras's summary gives all of them to `compute_output_shape`."""

@@ -184,8 +184,8 @@ class EncoderClassifier(_Head):
 class TokenClassifier(_Head):
     """Classifier of each token, on the states of a `Bert`: names in a text, parts of speech.
 
-    It has dropout and a linear layer, as in Hugging Face. Logits are float32 even under mixed precision.
-    `serving.Tagger` makes entities of them.
+    It has dropout and a linear layer, as in Hugging Face. Logits are float32 even under mixed precision, with a Keras
+    mask, so that the losses of `fit` leave padding out. `serving.Tagger` makes entities of them.
 
     Source: Devlin et al. 2019, section 5.3.
 
@@ -212,6 +212,10 @@ class TokenClassifier(_Head):
         self.seed = check_seed("seed", seed)
         self.output_dropout = layers.Dropout(dropout, seed=self.seed, dtype=self.dtype_policy)
         self.output_projection = self._dense("output_projection", num_outputs)
+        self.supports_masking = True
+
+    def compute_mask(self, inputs: Tensor | Mapping[str, Tensor], previous_mask: Tensor | None = None) -> Tensor:
+        return self.encoder.compute_mask(self._texts(inputs))["sequence_output"]
 
     def _build_head(self, width):
         self.output_projection.build((None, None, width))

@@ -16,7 +16,15 @@ import tensorflow as tf
 
 from keras_headattn.data import source_lengths
 from keras_headattn.models import Transformer
-from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
+from recipes.engine.checkpoints import (
+    FiniteLoss,
+    SaveEpochs,
+    StopWhenStalled,
+    final_epochs,
+    finish,
+    has_stalled,
+    weights_of,
+)
 from recipes.engine.lock import locked
 from recipes.engine.run import Run as RunOf
 from recipes.engine.run import try_folder
@@ -172,6 +180,20 @@ def save(run, losses, patience=None, **settings):
         for epoch, loss in enumerate(losses):
             callback.on_epoch_end(epoch, {"val_loss": loss})
     return model
+
+
+@pytest.mark.parametrize("name, place", [("loss", "step 2 of epoch 1"), ("val_loss", "epoch 1")])
+def test_a_loss_that_is_not_finite_ends_training(name, place, tmp_path):
+    """Nothing of that epoch is kept."""
+    run = Run(tmp_path)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    x, right, wrong = np.ones((4, 1)), np.ones((4, 1)), np.array([[1], [1], [np.inf], [1]])
+    train, validation = (wrong, right) if name == "loss" else (right, wrong)
+    callbacks = [FiniteLoss(run), SaveEpochs(run, model)]
+    with refused(place, f"{name}=inf"):
+        model.fit(x, train, 2, verbose=0, shuffle=False, callbacks=callbacks, validation_data=(x, validation))
+    assert run.history() == [] and not run.checkpoints.exists()
 
 
 def test_weights_kept(tmp_path):

@@ -222,6 +222,21 @@ def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
     assert other == history and len(history) == 2
 
 
+class Overflow(keras.callbacks.Callback):
+    """Makes the second epoch begin with a weight that is too large."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            self.model.trainable_variables[0].assign(self.model.trainable_variables[0] * np.inf)
+
+
+def test_a_loss_that_is_not_finite_leaves_earlier_epochs(tmp_path, monkeypatch):
+    with refused("step 1 of epoch 2", "loss=nan"):
+        train_here(RECIPE, TINY.changed({"attention": "none", "run": str(tmp_path)}), monkeypatch, Overflow())
+    run = RECIPE.run_of(tmp_path)
+    assert len(run.history()) == 1 and list(run.checkpoints.glob("epoch-001.weights.h5")) and run.has_checkpoint()
+
+
 class Averages(keras.callbacks.Callback):
     """Moving averages of the trained weights, and the weights before and after an epoch's end."""
 
