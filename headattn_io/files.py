@@ -85,9 +85,11 @@ def parse_json(text: str | bytes, place: Path) -> Any:
     try:
         return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except RecursionError:
-        raise ValueError(f"{place} is not JSON that can be read: it is nested too deeply") from None
+        raise ValueError(
+            f"{place} is not JSON that can be read. Received: lists or objects nested too deeply"
+        ) from None
     except ValueError as error:  # also UnicodeDecodeError, and numbers of thousands of digits
-        raise ValueError(f"{place} is not JSON: {error}") from error
+        raise ValueError(f"{place} is not JSON. Received: {error}") from error
 
 
 def decode_lines(

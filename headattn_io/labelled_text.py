@@ -216,7 +216,7 @@ def _csv(path, encoding, delimiter, columns, header):
             if fields:  # an empty line has none
                 yield f"{path}, line {reader.line_num + skipped}", [field.strip() for field in fields]
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num + skipped} is not CSV: {error}") from error
+        raise ValueError(f"{path}, line {reader.line_num + skipped} is not CSV. Received: {error}") from error
 
 
 def _delimiter(lines, columns, header):

@@ -73,8 +73,8 @@ def segments_of(lines: Iterable[str], name: Path) -> Iterator[tuple[str, str]]:
         closes, element, attributes = tag[1] == "/", tag[2].lower(), tag[3]
         if element != "seg":
             raise ValueError(
-                f"{_place(text, tag, name)} has <{element}>: source and translations are in one file. Write each to a "
-                "file of its own first"
+                f"{_place(text, tag, name)}: source and translations must be in files of their own; split them first. "
+                f"Received: {tag[0]}"
             )
         if closes == (start is None):
             raise ValueError(

@@ -75,7 +75,7 @@ def read_squad(path: Path) -> Questions:
         known.add(row.id)
         rows.append(row)
     if not rows:
-        raise ValueError(f"{path} has no questions.")
+        raise ValueError(f"There must be at least one question. Received: {path}, without any")
     return Questions(rows, str(path))
 
 
@@ -89,7 +89,8 @@ def _rows(value: Any, place: str) -> Iterator[Question]:
                 name = _get(row, "id", str, there)
                 here = f"{place}, question {name}"
                 question = _get(row, "question", str, here)
-                answers = () if row.get("is_impossible") is True else _answers(row, context, here)
+                is_impossible = _get({"is_impossible": False, **row}, "is_impossible", bool, here)
+                answers = () if is_impossible else _answers(row, context, here)
                 yield Question(name, question, context, answers)
 
 
@@ -97,7 +98,7 @@ def _answers(row, context, place):
     found = []
     for answer in _get({"answers": [], **row}, "answers", list, place):
         text, start = _get(answer, "text", str, place), _get(answer, "answer_start", int, place)
-        if not text or start < 0 or context[start : start + len(text)] != text:
+        if not text.strip() or start < 0 or context[start : start + len(text)] != text:
             there = context[max(start, 0) : max(start, 0) + max(len(text), 20)]
             raise ValueError(
                 f"{place}: an answer must stand in the context at its `answer_start`. "

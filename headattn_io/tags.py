@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Self
 
@@ -11,6 +12,7 @@ from headattn_io.labelled_text import Examples
 OUTSIDE = "O"
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}  # L and U are those of BILOU
 DOCUMENT = "-DOCSTART-"  # stands between documents
+BLANKS = " \t\r\n"  # other white space, such as a no-break space, is part of words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,52 +54,81 @@ def read_conll(
 ) -> TaggedText:
     """Reads sentences from CoNLL files, plain or `.gz`: a word a line, in columns, with an empty line after a sentence.
 
-    Lines of `-DOCSTART-` and comments of CoNLL-U (`# text = ...`) are left out. Entities may be tagged by IOB1, IOB2,
-    IOBES or BILOU, and are returned in IOB2; tags without such prefixes stay as they are.
+    Lines of `-DOCSTART-` and comments (`# text = ...`) are left out. Where the word is not in the first column, so are
+    all lines before a sentence that begin with `#`, as GermEval has them, and the ranges and empty nodes of CoNLL-U.
+    Entities may be tagged by IOB1, IOB2, IOBES or BILOU, and are returned in IOB2; tags without such prefixes stay as
+    they are.
 
     Args:
         files: paths, read one after the other.
         word_column, tag_column: numbers of the columns, from 1. Default of the tag `None`: the last.
-        delimiter: str between columns, such as a tab. Default `None`: white space.
+        delimiter: str between columns, such as a tab. Default `None`: spaces and tabs.
         encoding: str. Default UTF-8.
 
     Raises:
-        ValueError: for a line that lacks a column, which is named with its file, or files without sentences.
+        ValueError: for a line that lacks a column, or whose tag marks no entity while most do, which is named with its
+            file; or for files without sentences.
 
     >>> with open("a.conll", "w") as file:
     ...     _ = file.write("Ada NNP I-PER\\nslept VBD O\\n")
     >>> read_conll(["a.conll"]).tags
     [['B-PER', 'O']]
     """
-    words: list[list[str]] = [[]]
-    tags: list[list[str]] = [[]]
+    sentences: list[list[tuple[str, str]]] = [[]]
+    places: dict[str, str] = {}  # where each tag is first
     for file in files:
-        for number, line in enumerate(read_lines(file, strip=False, encoding=encoding), 1):
-            columns = line.rstrip("\r\n").split(delimiter)
-            if not line.strip() or line.startswith(DOCUMENT):
-                if words[-1]:
-                    words.append([])
-                    tags.append([])
-                continue
-            if line.startswith("# ") and "=" in line and not words[-1]:
-                continue
+        for row in _rows(file, word_column, tag_column, delimiter, encoding):
+            if row:
+                place, *columns = row
+                sentences[-1].append(columns)
+                places.setdefault(columns[1], place)
+            else:
+                sentences.append([])
+    sentences = list(filter(None, sentences))
+    if not sentences:
+        raise ValueError(f"There are no sentences. Received: {' '.join(map(str, files))}")
+    words, tags = ([[row[side] for row in rows] for rows in sentences] for side in (0, 1))
+    return TaggedText(words, list(map(to_iob2, tags)) if _mark_entities(tags, places) else tags, str(files[0]))
+
+
+def _rows(file, word_column, tag_column, delimiter, encoding):
+    """Yields place, word and tag of each word, and `None` after sentences and the file."""
+    is_first = True
+    for number, line in enumerate(read_lines(file, strip=False, encoding=encoding), 1):
+        line = line.strip("\r\n") if delimiter else line.strip(BLANKS)
+        columns = line.split(delimiter) if delimiter else re.split(r"[ \t]+", line)
+        if not line.strip(BLANKS) or columns[0] == DOCUMENT:
+            is_first = True
+            yield None
+        elif not _is_no_word(line, columns[0], word_column, is_first):
+            is_first = False
             least = max(word_column, tag_column or 2)
             if len(columns) < least or not columns[word_column - 1] or not columns[(tag_column or 0) - 1]:
                 raise ValueError(
                     f"{file}, line {number} must have a word in column {word_column} and a tag in column "
-                    f"{tag_column or 'last'}. Received: {line.strip()[:60]!r}"
+                    f"{tag_column or 'last'}. Received: {line[:60]!r}"
                 )
-            words[-1].append(columns[word_column - 1])
-            tags[-1].append(columns[(tag_column or 0) - 1])
-        if words[-1]:
-            words.append([])
-            tags.append([])
-    if not words[0]:
-        raise ValueError(f"There are no sentences. Received: {' '.join(map(str, files))}")
-    name = str(files[0])
-    if marks_entities(tag for row in tags for tag in row):
-        tags = list(map(to_iob2, tags))
-    return TaggedText(words[:-1], tags[:-1], name)
+            yield f"{file}, line {number}", columns[word_column - 1], columns[(tag_column or 0) - 1]
+    yield None
+
+
+def _is_no_word(line, first, word_column, is_first):
+    """Returns True for comments before a sentence, and for CoNLL-U's ranges (`1-2`) and empty nodes (`1.1`)."""
+    if word_column == 1:
+        return is_first and bool(re.match(r"# \w.*=", line))
+    return is_first and line.startswith("#") or bool(re.fullmatch(r"\d+[-.]\d+", first))
+
+
+def _mark_entities(tags, places):
+    """Returns True if tags mark entities; a few others among such tags are an error."""
+    counts = collections.Counter(tag for row in tags for tag in row)
+    others = [tag for tag in counts if not marks_entities([tag])]
+    if others and counts.keys() - {OUTSIDE, *others} and 2 * sum(map(counts.get, others)) < counts.total():
+        raise ValueError(
+            f"{places[others[0]]} must have a tag of an entity, as most lines have: {OUTSIDE}, or one that begins "
+            f"with B- I- E- S- L- U-. Received: {others[0]!r}"
+        )
+    return not others
 
 
 def marks_entities(tags: Iterable[str]) -> bool:
@@ -175,11 +206,19 @@ def tag_scores(tags: Collection[Sequence[str]], predicted: Collection[Sequence[s
         Dictionary of `accuracy`, the share of words with the right tag, and for tags that mark entities also
         `precision`, `recall` and `f1` of whole entities, and of each type `f1.TYPE`. All are from 0 to 1.
 
+    Raises:
+        ValueError: if a sentence has another number of predicted tags.
+
     Source: Tjong Kim Sang & De Meulder 2003, "Introduction to the CoNLL-2003 shared task".
 
     >>> tag_scores([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]])
     {'accuracy': 0.75, 'precision': 0.5, 'recall': 0.5, 'f1': 0.5, 'f1.LOC': 1.0, 'f1.PER': 0.0}
     """
+    if list(map(len, tags)) != list(map(len, predicted)):
+        raise ValueError(
+            "`predicted` must have a tag for each of `tags`. "
+            f"Received: {sum(map(len, predicted))} for {sum(map(len, tags))} tags in {len(tags)} sentences"
+        )
     pairs = [pair for rows in zip(tags, predicted, strict=True) for pair in zip(*rows, strict=True)]
     scores = {"accuracy": _share(sum(one == other for one, other in pairs), len(pairs))}
     if not marks_entities(tag for pair in pairs for tag in pair):

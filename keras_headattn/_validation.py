@@ -19,6 +19,17 @@ def _below(name, value):
     return value
 
 
+def check_lists(**lists):
+    """Checks that arguments are lists of str, not one str, and equally long."""
+    names = " and ".join(f"`{name}`" for name in lists)
+    for value in lists.values():
+        if isinstance(value, (str, bytes)):
+            raise ValueError(f"{names} must be lists of str. Received: the {type(value).__name__} {value[:60]!r}")
+    if len({len(value) for value in lists.values()}) > 1:
+        sizes = " and ".join(f"{len(value)} {name}" for name, value in lists.items())
+        raise ValueError(f"{names} must be equally long. Received: {sizes}")
+
+
 def check_boolean(name, value):
     if not isinstance(value, bool):
         raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")

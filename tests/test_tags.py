@@ -102,13 +102,49 @@ def test_conll_files(tmp_path):
     assert len(TaggedText([["a"]] * 9, [["O"]] * 9, "x").split([0.3])[1]) == 3
 
 
+UNIVERSAL = """# newpar
+# text = participants'
+1-2\tparticipants'\t_\t_\t_
+1\tparticipants\tparticipant\tNOUN\tNNS
+2\t'\t's\tPART\tPOS
+2.1\twent\tgo\tVERB\tVBD
+"""
+GERMEVAL = "#\thttp://example.org/a [2009-10-17]\n1\tAnn\tB-PER\tO\n2\t#\tO\tO\n"
+
+
+@pytest.mark.parametrize(
+    "text, columns, words, tags",
+    [
+        (UNIVERSAL, (2, 4), ["participants", "'"], ["NOUN", "PART"]),
+        (GERMEVAL, (2, 3), ["Ann", "#"], ["B-PER", "O"]),
+        ("# text = a\n# O\n#tag O\n# = O\n", (1, None), ["#", "#tag", "#"], ["O", "O", "O"]),
+        ("# = O\n", (1, None), ["#"], ["O"]),
+        ("-DOCSTART-foo O\n", (1, None), ["-DOCSTART-foo"], ["O"]),
+        ("10\u00a0000\tCD\tB-NUM\nEuro\tNN\tO\n", (1, 3), ["10\u00a0000", "Euro"], ["B-NUM", "O"]),
+        (" Ann  NN \tB-PER \r\n\u00a0 NN O\n", (1, None), ["Ann", "\u00a0"], ["B-PER", "O"]),
+        ("I O\nB NN\nI NN\n", (1, None), ["I", "B", "I"], ["O", "NN", "NN"]),
+    ],
+)
+def test_what_is_a_word(text, columns, words, tags, tmp_path):
+    (tmp_path / "a.conll").write_text(text, encoding="utf-8")
+    found = read_conll([tmp_path / "a.conll"], *columns)
+    assert (found.words, found.tags) == ([words], [tags])
+
+
 @pytest.mark.parametrize(
     "text, told",
-    [("a O\nb\n", "line 2 must have a word"), ("\n-DOCSTART- O\n", "no sentences"), ("\xff O\n", "a.conll")],
+    [
+        ("Ann B-PER\nran 0\n\nBob I-PER\nLee I-PER\n", "line 2 .*'0'"),
+        ("a O\nb\n", "line 2 must have a word"),
+        ("\n-DOCSTART- O\n", "no sentences"),
+        ("\xff O\n", "a.conll"),
+    ],
 )
 def test_mistakes(text, told, tmp_path):
     (tmp_path / "a.conll").write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=told):
         read_conll([tmp_path / "a.conll"])
+    with refused("predicted", "1 for 2 tags"):
+        tag_scores([["O", "O"]], [["O"]])
     with refused("", "'NNP'"):
         entities_of(["O", "NNP"])

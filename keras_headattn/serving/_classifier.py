@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import check_positive
+from keras_headattn._validation import check_lists, check_positive
 from keras_headattn.data import source_batches
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.serving._likeliest import Classification, classifications, probabilities_of
@@ -116,15 +116,7 @@ class Classifier:
             `"text"`, and `"second_text"` for pairs; joined pairs have `"text"`, or `"token_ids"` and `"segment_ids"`.
             The other B - k rows are filler.
         """
-        if isinstance(texts, str) or isinstance(second_texts, str):
-            raise ValueError(
-                f"`texts` and `second_texts` must be lists of str. Received: the str {(second_texts or texts)[:60]!r}"
-            )
-        if second_texts is not None and len(texts) != len(second_texts):
-            raise ValueError(
-                "There must be as many `second_texts` as `texts`. "
-                f"Received: {len(texts)} texts and {len(second_texts)} second texts"
-            )
+        check_lists(texts=texts, **({} if second_texts is None else {"second_texts": second_texts}))
         if not texts:
             return
         columns = self.columns(texts, second_texts)

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from headattn_io.files import Path
-from keras_headattn._validation import check_positive
+from keras_headattn._validation import check_lists, check_positive
 from keras_headattn.serving._answers import answers_of
 from keras_headattn.serving._inference import in_one_thread, projected_together
 from keras_headattn.serving._versions import save_signatures
@@ -116,14 +116,7 @@ class QuestionAnswerer:
     def __call__(
         self, questions: Sequence[str], contexts: Sequence[str], progress: Callable[[int], Any] | None = None
     ) -> list[Answer]:
-        if isinstance(questions, str) or isinstance(contexts, str):
-            given = questions if isinstance(questions, str) else contexts
-            raise ValueError(f"`questions` and `contexts` must be lists of str. Received: the str {given[:60]!r}")
-        if len(questions) != len(contexts):
-            raise ValueError(
-                "There must be as many `contexts` as `questions`. "
-                f"Received: {len(questions)} questions and {len(contexts)} contexts"
-            )
+        check_lists(questions=questions, contexts=contexts)
         answers: dict[int, Answer] = {}
         order = sorted(range(len(contexts)), key=lambda index: len(contexts[index]))
         for begin in range(0, len(order), self.batch_size):

@@ -20,6 +20,7 @@ from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text import TextWindows, find_words, join_words
 from keras_headattn.text._pair_tokenizer import PairTokenizer
+from keras_headattn.text._text_windows import with_single_spaces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Tagger:
 
     Returns:
         List of N lists of `Entity`, in order; for tags without prefix, one for each word. Words are those of
-        `text.find_words`.
+        `text.find_words`, and the model reads single spaces between them, as in training.
 
     Raises:
         ValueError: if `texts` is a str, the model and `tag_names` disagree on C, or `tag_names` are not as above.
@@ -170,7 +171,8 @@ class _Graph(tf.Module):
     def entities(self, texts):
         """Returns `kinds`, `starts`, `ends` and `scores` of the entities of texts, ragged `(B, e)`."""
         starts, ends = find_words(texts)
-        tags, scores = self.tags(texts, starts, ends)
+        read = with_single_spaces(texts)  # as in training
+        tags, scores = self.tags(read, *find_words(read))
         tag, text = tags.flat_values, tags.value_rowids()
         kind, is_found = tf.gather(self.kind_of, tag), tf.gather(self.is_found, tag)
         one = tf.constant([-1], tf.int64)

@@ -1,11 +1,14 @@
 """The word that each token of a text belongs to."""
 
+import itertools
+import re
+
 import numpy as np
 
 
 def word_places(tokenizer, columns, *sides):
     """Returns the word index of each id, -1 for special ones: a list of arrays for each input of ids."""
-    words = [[text.split() for text in side] for side in sides]
+    words = [[re.findall(r"\s*\S+", text) for text in side] for side in sides]  # each with the white space before it
     columns = [column for name, column in columns.items() if name != "segment_ids"]
     if len(columns) == len(sides):
         places = [_single(tokenizer, *pair) for pair in zip(columns, words, strict=True)]
@@ -52,11 +55,10 @@ def _pieces(tokenizer, texts):
 
 def _words_of(tokenizer, words, ids):
     """Returns the word index of each id; ids that belong to no word take the last one's."""
-    # Byte pairs begin with the space before them.
-    pieces = _pieces(tokenizer, [word if number == 0 else f" {word}" for number, word in enumerate(words)])
-    counts = [len(each) for each in pieces]
+    pieces = _pieces(tokenizer, words)
+    counts = list(map(len, pieces))
     if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces that span words
-        ends = [len(each) for each in _pieces(tokenizer, [" ".join(words[: end + 1]) for end in range(len(words))])]
+        ends = [len(each) for each in _pieces(tokenizer, list(itertools.accumulate(words)))]
         counts = np.diff(np.maximum.accumulate([0, *ends]))
     indices = np.repeat(np.arange(len(words)), counts)[: len(ids)]
     return np.pad(indices, (0, len(ids) - len(indices)), constant_values=indices[-1] if len(indices) else -1)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Tensor
-from keras_headattn._validation import check_positive
+from keras_headattn._validation import check_lists, check_positive
 from keras_headattn.text._added_tokens import AddedTokens, clean_utf8, read_added_tokens
 from keras_headattn.text._offsets import letters_of, without_space
 
@@ -197,6 +197,7 @@ class PairTokenizer(keras.layers.Layer):
         """
         if second_texts is None:
             return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(check_texts(some))))]
+        check_lists(texts=texts, second_texts=second_texts)
         token_ids, segment_ids = [], []
         for some in portions(zip(texts, second_texts, strict=True)):
             joined = self._joined(*(tf.constant(check_texts(side)) for side in zip(*some, strict=True)))

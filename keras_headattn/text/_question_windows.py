@@ -1,10 +1,11 @@
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import check_positive
+from keras_headattn._validation import check_lists, check_positive
 from keras_headattn.text._pair_tokenizer import PairTokenizer, as_strings, portions, rows_of
 
 
@@ -118,6 +119,7 @@ class QuestionWindows:
             answer's first and last piece in each window that has all of it, and of the first id, 0, in others.
         """
         answers = [None] * len(questions) if answers is None else answers
+        check_lists(questions=questions, contexts=contexts, answers=answers)
         columns: dict[str, list[np.ndarray]] = {}
         labels: list[tuple[int, int]] = []
         for part in portions(zip(questions, contexts, answers, strict=True), size=1000):
@@ -125,8 +127,10 @@ class QuestionWindows:
             inputs, pieces = self(tf.constant(asked), tf.constant(texts))
             for name, values in inputs.items():
                 columns.setdefault(name, []).extend(rows_of(values))
-            sides = map(rows_of, (inputs["answer_mask"], pieces["starts"], pieces["ends"]))
-            labels += [_label(spans[row], *sides) for row, *sides in zip(pieces["rows"].numpy(), *sides, strict=True)]
+            sides = zip(*map(rows_of, (inputs["answer_mask"], pieces["starts"], pieces["ends"])), strict=True)
+            counts = np.bincount(pieces["rows"].numpy(), minlength=len(spans))
+            for span, count in zip(spans, counts, strict=True):
+                labels += _labels(span, list(itertools.islice(sides, count)))
         return columns, np.array(labels, "int32").reshape(-1, 2)
 
 
@@ -142,12 +146,18 @@ def _has_most_context(places, sizes):
     return tf.cast(windows == first, tf.int32)
 
 
-def _label(answer, mask, starts, ends):
-    """Returns the indices of an answer's first and last piece; 0 and 0 if the window has not all of it."""
-    pieces = np.nonzero(mask)[0][1:]
-    if answer is None or not len(pieces):
-        return 0, 0
-    begin, end = answer
-    first, last = pieces[ends[pieces] > begin], pieces[starts[pieces] < end]
-    is_whole = starts[pieces[0]] <= begin and end <= ends[pieces[-1]]
-    return (int(first[0]), int(last[-1])) if is_whole and len(first) and len(last) and first[0] <= last[-1] else (0, 0)
+def _labels(answer, windows):
+    """Returns for each window the indices of an answer's first and last piece; 0 and 0 if it has not all of them."""
+    if answer is None:
+        return [(0, 0)] * len(windows)
+    found = []
+    for mask, starts, ends in windows:
+        pieces = np.nonzero(mask)[0][1:]
+        begins = np.maximum(starts[pieces], answer[0])
+        pieces = pieces[begins < np.minimum(ends[pieces], answer[1])]  # none of white space, which is empty
+        found.append((pieces, min(starts[pieces], default=np.inf), max(ends[pieces], default=-1)))
+    begin, end = min(begin for _, begin, _ in found), max(end for *_, end in found)
+    return [
+        (int(pieces[0]), int(pieces[-1])) if len(pieces) and sides == [begin, end] else (0, 0)
+        for pieces, *sides in found
+    ]

@@ -57,10 +57,10 @@ def train_sentencepiece(
     sentences = _sentences(files_or_sentences)
     if max_sentences is not None:
         sentences = iter(sample_lines(sentences, check_positive("max_sentences", max_sentences), seed))
-    model = io.BytesIO()
+    model, faults = io.BytesIO(), []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=sentences,
+            sentence_iterator=_checked(sentences, faults),
             model_writer=model,
             vocab_size=vocabulary_size,
             model_type=model_type,
@@ -75,7 +75,7 @@ def train_sentencepiece(
             num_threads=4,  # written into the file, so it must not depend on the machine
         )
     except RuntimeError as error:
-        raise ValueError(_explain(str(error), vocabulary_size)) from error
+        raise faults[0] if faults else ValueError(_explain(str(error), vocabulary_size)) from error
     write_atomically(model_path, model.getvalue())
     return model_path
 
@@ -111,6 +111,18 @@ def _sentences(files_or_sentences):
             f"Received: {first!r}"
         )
     return everything
+
+
+def _checked(sentences, faults):
+    """Yields sentences, and keeps the error of one in `faults`: SentencePiece raises another in its place."""
+    try:
+        for sentence in sentences:
+            if not isinstance(sentence, (str, bytes)):
+                raise ValueError(f"`files_or_sentences` must be of str or paths, not both. Received: {sentence!r:.80}")
+            yield sentence
+    except BaseException as error:
+        faults.append(error)
+        raise
 
 
 def _explain(message, vocabulary_size):

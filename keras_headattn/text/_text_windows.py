@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_headattn.text._added_tokens import SPACE
+from keras_headattn.text._added_tokens import SPACE, clean_utf8
 from keras_headattn.text._offsets import letters_of
 from keras_headattn.text._pair_tokenizer import PairTokenizer
 
@@ -34,7 +34,8 @@ class WindowRows(NamedTuple):
         """Returns the place in `token_ids` of the first piece that begins in each word; -1 where there is none.
 
         Args:
-            starts, ends: int32 `tf.RaggedTensor` `(B, k)`, the characters of words, in order.
+            starts, ends: int32 `tf.RaggedTensor` `(B, k)`, the characters of words, in order. Words must be divided by
+                single spaces: a tokenizer of byte pairs makes pieces of other white space.
         """
         step = 2 + tf.maximum(_largest(self.ends.flat_values), _largest(ends.flat_values))  # of the keys of a text
 
@@ -112,7 +113,7 @@ def find_words(texts: tf.Tensor | list[str]) -> tuple[tf.RaggedTensor, tf.Ragged
     """Finds the words of texts, much as CoNLL's corpora have them, in the graph.
 
     Words are divided by white space. Punctuation and other signs at either end of a word are words of their own, and so
-    is each Chinese character.
+    are each Chinese character and the possessive `'s`.
 
     Args:
         texts: strings `(B,)`, or a list of str.
@@ -120,9 +121,9 @@ def find_words(texts: tf.Tensor | list[str]) -> tuple[tf.RaggedTensor, tf.Ragged
     Returns:
         Tuple of starts and ends in characters, int32 `tf.RaggedTensor` `(B, k)`.
 
-    >>> starts, ends = find_words(["(The U.S.-based Foo)"])
+    >>> starts, ends = find_words(["(The U.S.-based Foo's)"])
     >>> starts.to_list(), ends.to_list()
-    ([[0, 1, 5, 16, 19]], [[1, 4, 15, 19, 20]])
+    ([[0, 1, 5, 16, 19, 21]], [[1, 4, 15, 19, 21, 22]])
     """
     letters = letters_of(tf.convert_to_tensor(texts, tf.string))
     flat = letters.flat_values
@@ -139,14 +140,23 @@ def find_words(texts: tf.Tensor | list[str]) -> tuple[tf.RaggedTensor, tf.Ragged
     count = tf.size(flat) + 1
     first = tf.gather(tf.math.unsorted_segment_min(index, inner, count), chunk)
     last = tf.gather(tf.math.unsorted_segment_max(index, inner, count), chunk)
-    is_alone |= is_mark & ((index < first) | (index > last))
+    is_possessive = (
+        fits("['\u2019]") & (index + 1 == last) & tf.concat([fits("[sS]")[1:], [False]], axis=0)[: tf.size(flat)]
+    )
+    is_alone |= is_mark & ((index < first) | (index > last)) & ~is_possessive
     after_alone = tf.concat([[False], is_alone[:-1]], axis=0)[: tf.size(flat)]
-    begins = ~is_space & (before | is_alone | after_alone)
+    begins = ~is_space & (before | is_alone | after_alone | is_possessive)
     word = tf.cumsum(tf.cast(begins, tf.int32)) - 1
     end = tf.math.unsorted_segment_max(places + 1, tf.where(is_space, -1, word), tf.size(flat))
     starts = tf.ragged.boolean_mask(letters.with_flat_values(places), letters.with_flat_values(begins))
     ends = starts.with_flat_values(end[: tf.size(starts.flat_values)])
     return tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+
+
+def with_single_spaces(texts):
+    """Replaces white space in strings `(B,)` by single spaces, and strips it at both ends."""
+    texts = tf.strings.regex_replace(clean_utf8(texts), f"{SPACE}+", " ")
+    return tf.strings.regex_replace(texts, "^ | $", "")
 
 
 def join_words(sentences: Sequence[Sequence[str]]) -> tuple[tf.Tensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -149,5 +149,4 @@ def _span(row):
     if not row.answers:
         return None
     text, start = row.answers[0]
-    begin = start + len(text) - len(text.lstrip())
-    return begin, max(begin + 1, start + len(text.rstrip()))
+    return start, start + len(text)

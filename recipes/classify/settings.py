@@ -71,7 +71,8 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
             raise ValueError(f"--labels must be two different ones or more. Received: labels={self.labels}")
         if dropped := set(self.labels) & set(self.drop_labels):
             raise ValueError(
-                f"A label cannot be both used and dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
+                "A label cannot be both used and dropped. "
+                f"Received: {', '.join(sorted(dropped))} in --labels and --drop-labels"
             )
         if self.tokens == "pieces" and self.embeddings:
             raise ValueError(f"--embeddings needs --tokens words. Received: embeddings={self.embeddings!r}")

@@ -21,7 +21,7 @@ class Data(Files, Examples):
     title = "data"
 
     encoding: str = option("utf-8", "of the files, such as latin-1 or utf-16")
-    delimiter: str | None = option(None, "between columns, such as a tab, \\t; none: white space")
+    delimiter: str | None = option(None, "between columns, such as a tab, \\t; none: spaces and tabs")
     word_column: int = option(1, "number of the column with the word, from 1", at_least=1)
     tag_column: int | None = option(None, "number of the column with the tag; none: the last", at_least=1)
 

@@ -49,7 +49,7 @@ def scored(sources, targets):
 
 test_classifiers = refusals(
     (lambda: classifier()("two cats"), "texts", "the str 'two cats'"),
-    (lambda: classifier()(["a", "b"], ["a"]), "second_texts", "2 texts and 1 second texts"),
+    (lambda: classifier()(["a", "b"], ["a"]), "second_texts", "2 texts and 1 second_texts"),
     (lambda: classifier(CLASSES[:2])(["a"]), "class_names", "2 names"),
     (lambda: classifier(max_length=0), "max_length", 0),
 )

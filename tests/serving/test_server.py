@@ -186,7 +186,7 @@ def test_versions_labels_and_metadata(server):
 
 
 @pytest.mark.parametrize("path, body, status, message", [
-    ("/v1/models/numbers:predict", b"", 400, "JSON Parse error: The body is not JSON: Expecting value"),
+    ("/v1/models/numbers:predict", b"", 400, "JSON Parse error: The body is not JSON. Received: Expecting value"),
     ("/v1/models/numbers:predict", b"{", 400, r"JSON Parse error: .* \(char 1\)"),
     ("/v1/models/numbers:predict", b'{"instances": ["\xff"]}', 400, "JSON Parse error: .* in position 16"),
     ("/v1/models/texts:predict", b'{"instances": ["\\ud800"]}', 400, "surrogate"),

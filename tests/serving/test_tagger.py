@@ -11,6 +11,7 @@ from headattn_io.tags import entities_of
 from keras_headattn.models import Bert, TokenClassifier
 from keras_headattn.serving import Entity, Tagger, export_tagger
 from keras_headattn.text import BytePairTokenizer, TextWindows, WordPieceTokenizer, find_words, join_words
+from keras_headattn.text._byte_pair_tokenizer import byte_signs
 
 LETTERS = "abcdeosuzé"
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *(f"##{letter}" for letter in LETTERS), "zoe", "oslo", "in"]
@@ -88,6 +89,34 @@ def test_windows(max_length, tokenizer):
             before, after = column - 1, size - column
             assert before >= min(index, room // 4) and after >= min(len(places) - 1 - index, (room - 1) // 4)
     assert set(rows.texts.numpy()) == set(range(6))
+
+
+def test_white_space_is_read_as_in_training():
+    """Byte pairs make pieces of it, which belong to no word."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *byte_signs(), "ĠO"]
+    tag = Tagger(
+        Lookup({pieces.index(piece): "B-LOC" for piece in ("O", "ĠO")}, len(pieces)),
+        BytePairTokenizer(pieces, ["Ġ O"]),
+        TAGS,
+    )
+    for text in ("in Oslo", "in\nOslo", " in\t \u3000\n Oslo\n", "Oslo\u00a0in"):
+        (found,) = tag([text])[0]
+        assert found.text == "Oslo" == text[found.start : found.end]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("Oslo's mayor", ["Oslo", "'s", "mayor"]),
+        ("(IT’S James', 's)", ["(", "IT", "’S", "James", "'", ",", "'s", ")"]),
+        ("don't o's's a' s", ["don't", "o's", "'s", "a", "'", "s"]),
+        ("a' s", ["a", "'", "s"]),
+    ],
+)
+def test_possessives(text, words):
+    starts, ends = (side.to_list()[0] for side in find_words([text, "s"])[0:2])
+    assert [text[first:last] for first, last in zip(starts, ends, strict=True)] == words
+    assert find_words(["a'", "s"])[1].to_list() == [[1, 2], [1]]
 
 
 def test_words_are_those_of_conll():

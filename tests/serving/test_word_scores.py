@@ -158,3 +158,23 @@ def test_errors(bert, pooled):
     with refused("embedding", "called 0 times"):
         wrong.gradients(["a"], ["a"])
     assert bert.gradients([]) == bert.attention([], kind="cls") == []
+
+
+def test_pieces_of_white_space_belong_to_the_word_after_it():
+    """Attention is nearly even, so that a word's score is the number of its pieces."""
+    signs = [*"inOslo", "Ġ", "Ċ"]
+    tokenizer = BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", *dict.fromkeys(signs)], [])
+    keras.utils.set_random_seed(0)
+    model = EncoderClassifier(Bert(12, 16, 32, 1, 2, num_segments=0, pad_id=1, pooler=False), 2)
+    model.build()
+    for prefixed in (tokenizer, BytePairTokenizer.from_config(tokenizer.get_config() | {"add_prefix_space": True})):
+        scores = WordScores(Classifier(model, prefixed, ["n", "p"]))
+        for text, counts in (
+            ("in Oslo Oslo", [2, 5, 5]),
+            ("in  Oslo\n\nOslo", [2, 6, 6]),
+            ("\nin Oslo \n", [3, 5 + 2]),
+        ):
+            (found,) = scores.attention([text], kind="cls")
+            begin = prefixed.add_prefix_space
+            counts = np.array([counts[0] + begin, *counts[1:]])
+            np.testing.assert_allclose(found, counts / (counts.sum() + 2), atol=0.02)

@@ -167,7 +167,7 @@ def test_saved_with_a_model(tokenizer, tmp_path):
     ('{"": 0}', "vocab.json .* Received: '' of id 0"),
     ('{"a": 0, "\\ud800": 1}', "Received: '\\\\ud800' of id 1"),
     ("[" * 100_000, "vocab.json is not JSON"),
-    ("{", "vocab.json is not JSON: "),
+    ("{", "vocab.json is not JSON. Received: "),
 ])  # fmt: skip
 def test_damaged_vocabularies(text, told, tmp_path):
     (tmp_path / "vocab.json").write_text(text)

@@ -91,6 +91,17 @@ def test_labels_are_the_pieces_of_the_answer(make):
     assert windows.encode(["dog"], ["cat"])[1].tolist() == [[0, 0]]
 
 
+@pytest.mark.parametrize("make", [word_pieces, byte_pairs])
+def test_answers_with_signs_that_are_no_pieces(make):
+    """White space and other signs that a tokenizer drops may stand around an answer, also at an end of the context."""
+    windows, context = QuestionWindows(make(), 12, 4, 2), "\n cat a dog\n"
+    answers = [(2, 5), (0, 5), (2, 6), (8, 11), (7, 13), (0, 13), (0, 1)]
+    labels = windows.encode(["dog"] * 7, [context] * 7, answers)[1].reshape(7, -1, 2)
+    assert labels[0].any() and labels[3].any()
+    for one, other in ((0, 1), (0, 2), (3, 4)):
+        np.testing.assert_array_equal(labels[one], labels[other])
+
+
 def test_no_rows():
     inputs, pieces = QuestionWindows(word_pieces(), 12, 3, 3)(np.zeros(0, str), np.zeros(0, str))
     assert inputs["token_ids"].nrows() == 0 and pieces["rows"].shape == (0,)

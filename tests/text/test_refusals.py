@@ -1,12 +1,14 @@
 """Vocabularies, sizes and texts that tokenizers and their training refuse."""
 
 import functools
+import io
 import pathlib
 import tempfile
 
 import keras
 import tensorflow as tf
 
+from headattn_io.files import decode_lines
 from keras_headattn import text
 from tests.refusals import refusals, values
 
@@ -57,6 +59,12 @@ test_byte_pair_tokenizer = refusals(
     (byte_pairs(added_tokens=[{"content": "a", "single_word": True}]), "added_tokens", "single_word"),
 )
 
+test_pairs = refusals(
+    (lambda: text.WordPieceTokenizer(PIECES).encode(["a", "b"], ["a"]), "`second_texts`", "2 texts and 1 second_texts"),
+    (lambda: text.WordPieceTokenizer(PIECES).encode(["a"], "a"), "`second_texts`", "the str 'a'"),
+    (lambda: windows(16, 4, 4).encode(["a", "b"], ["a", "b"], [None]), "`answers`", "1 answers"),
+)
+
 test_word_piece_tokenizer = refusals(
     (lambda: text.WordPieceTokenizer(["[PAD]", "[CLS]", "a"]), "vocabulary", "without [UNK], [SEP]"),
     (lambda: text.WordPieceTokenizer([*PIECES, "a"]), "vocabulary", "'a' in vocabulary[6], as in vocabulary[4]"),
@@ -99,6 +107,8 @@ test_training_of_sentence_pieces = refusals(
     (lambda: train(vocabulary_size=5, user_defined_symbols=["[MASK]"]), "vocabulary_size", 5),
     (lambda: train([]), "no text", ""),
     (lambda: train(["", "  "]), "no text", ""),
+    (lambda: train(["a cat", 3]), "files_or_sentences", 3),
+    (lambda: train(decode_lines(io.BytesIO(b"a cat\n\xff"), "a.txt")), "a.txt, line 2", "byte 0xff"),
     (lambda: train([__file__]), "files_or_sentences", __file__),
     (lambda: train(pathlib.Path("none.txt")), "No such file", "none.txt", FileNotFoundError),
 )

@@ -140,10 +140,10 @@ def test_entities_of_triples_and_several_texts(tmp_path):
     ('{"entities": ["a"], "triples": []}', "no text"),
     ('{"triples": [], "text": "x"}', "no entities"),
     ("[1]", "no object but '[1]'"),
-    ('{"a": ', "text that is not JSON: Expecting value"),
-    ("[" * 100_000, "text that is not JSON that can be read: it is nested too deeply"),
+    ('{"a": ', "text that is not JSON. Received: Expecting value"),
+    ("[" * 100_000, "text that is not JSON that can be read. Received: lists or objects nested too deeply"),
     ("[" * 950 + "]" * 950, ""),  # text that is read, and cannot be shown
-    ("1" * 5_000, "text that is not JSON: Exceeds the limit"),
+    ("1" * 5_000, "text that is not JSON. Received: Exceeds the limit"),
 ])  # fmt: skip
 def test_damaged_objects_are_named(tmp_path, row, fault):
     corpus = read_graphs(write(tmp_path, "a.jsonl", "", json.dumps(JSON), row))
