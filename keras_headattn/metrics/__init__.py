@@ -9,6 +9,7 @@ from keras_headattn.metrics._meteor import meteor
 from keras_headattn.metrics._rouge import rouge_l, rouge_n
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import words
+from keras_headattn.metrics._ter import ter
 from keras_headattn.metrics._wer import wer
 from keras_headattn.metrics._word_vectors import read_word_vectors
 from keras_headattn.metrics._yisi_1 import yisi_1
@@ -26,6 +27,7 @@ __all__ = [
     "read_word_vectors",
     "rouge_l",
     "rouge_n",
+    "ter",
     "tokenized_bleu",
     "wer",
     "words",

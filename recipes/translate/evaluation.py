@@ -57,6 +57,7 @@ METRICS = {
     "exact_match": exact_match,
     "chrf": metrics.chrf,
     "wer": metrics.wer,
+    "ter": metrics.ter,
     "rouge_l": metrics.rouge_l,
     "cider": metrics.cider,
 }

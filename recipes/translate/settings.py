@@ -24,8 +24,8 @@ DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
 METRICS = (
-    "bleu", "chrf", "exact_match", "tokenized_bleu", "compound_bleu", "wer", "rouge_l", "meteor", "cider", "yisi",
-    "comet",
+    "bleu", "chrf", "exact_match", "tokenized_bleu", "compound_bleu", "wer", "ter", "rouge_l", "meteor", "cider",
+    "yisi", "comet",
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ test_arguments = refusals(
     (lambda: bleu("ab"), "`references`", "'ab'"),
     *values(functools.partial(metrics.rouge_n, ["a"], ["a"]), n=(0,)),
     (lambda: metrics.wer(["a", "b"], ["", " "]), "`references`", "2 empty references"),
+    (lambda: metrics.ter(["a", "b"], ["", " "]), "`references`", "2 empty references"),
     *values(matthews, num_classes=(1, 0)),
     *(
         (functools.partial(matthews(3).update_state, [0, 1, 2, 0], np.zeros(shape)), "`y_pred`", "y_pred of shape (4, ")

@@ -24,13 +24,15 @@ METRICS = {
     "tokenized_bleu": metrics.tokenized_bleu,
     "chrf": metrics.chrf,
     "wer": metrics.wer,
+    "ter": metrics.ter,
     "rouge_l": metrics.rouge_l,
     "meteor": metrics.meteor,
     "cider": metrics.cider,
     "yisi_1": functools.partial(metrics.yisi_1, embed=embed),
 }
-BEST = dict.fromkeys(METRICS, 100.0) | {"wer": 0.0, "cider": 10.0}
-WORST = dict.fromkeys(METRICS, 0.0) | {"wer": math.inf}
+ERRORS = "wer", "ter"  # lower is better
+BEST = dict.fromkeys(METRICS, 100.0) | {"wer": 0.0, "ter": 0.0, "cider": 10.0}
+WORST = dict.fromkeys(METRICS, 0.0) | dict.fromkeys(ERRORS, math.inf)
 
 REFERENCES = [
     "Zwei schwarze Hunde laufen über eine grüne Wiese.",
@@ -81,7 +83,7 @@ def test_order_of_words_matters_except_to_metrics_of_single_words(name):
 def test_mixing_up_the_pairs_makes_it_worse(name):
     right = METRICS[name](HYPOTHESES, REFERENCES).value
     wrong = METRICS[name](HYPOTHESES[1:] + HYPOTHESES[:1], REFERENCES).value
-    assert wrong > right if name == "wer" else wrong < right
+    assert wrong > right if name in ERRORS else wrong < right
 
 
 @every_metric
@@ -101,7 +103,7 @@ def test_any_text_gives_a_score_within_bounds(name, data):
 
 @every_metric
 def test_empty_hypotheses_score_worst(name):
-    worst = 100.0 if name == "wer" else 0.0  # each word of the references was left out
+    worst = 100.0 if name in ERRORS else 0.0  # each word of the references was left out
     assert METRICS[name]([""] * 4, REFERENCES).value == pytest.approx(worst)
 
 
@@ -109,7 +111,7 @@ def test_empty_hypotheses_score_worst(name):
 def test_one_empty_hypothesis_among_others_lowers_the_score(name):
     full = METRICS[name](HYPOTHESES, REFERENCES).value
     holed = METRICS[name](["", *HYPOTHESES[1:]], REFERENCES).value
-    assert holed > full if name == "wer" else holed < full
+    assert holed > full if name in ERRORS else holed < full
 
 
 @every_metric
@@ -125,6 +127,7 @@ PACKAGES = {
     "tokenized_bleu": "sacremoses",
     "chrf": "sacrebleu.metrics",
     "wer": "jiwer",
+    "ter": "sacrebleu.metrics",
     "rouge_l": "rouge_score.rouge_scorer",
     "meteor": "nltk.translate.meteor_score",
     "yisi_1": "tqdm",

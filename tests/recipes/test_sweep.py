@@ -171,6 +171,17 @@ def test_a_papers_table():
     assert {name for name, _ in table.published} - {"training"} == set(configs[0].test_splits)
 
 
+def test_rows_are_what_the_paper_names():
+    """Of Wang et al. 2021, section 4.2, vanilla maps beside synthetic ones, and appendix A.2, a layer of 2,000."""
+    *_, (_, row, _) = planned_of("evolving_table3_t5_base", *DATA["glue"], "--table-columns", "cola")
+    assert row.attention == "synthesizer" and set(row.attention_arguments["mixture"]) == {"random", "dot_product"}
+    widths = {
+        model: {c.model_arguments.get("head_dim") for c in planned_of(f"evolving_table3_{model}", *DATA["glue"])[2]}
+        for model in ("bert_base", "bert_large", "roberta_large")
+    }
+    assert widths == {"bert_base": {2000}, "bert_large": {2000}, "roberta_large": {None}}
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_papers_tables_have_valid_settings(name):
     """Each row and column, with files and on the embedded data; published figures have a place."""

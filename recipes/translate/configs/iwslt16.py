@@ -6,7 +6,8 @@
 `de-en` is the folder of the unpacked release. The paper reports 27.61 BLEU on tst2010 to 2014 as one set for
 interacting-head attention with 16 heads and 25.18 for multi-head attention (its table 3), trained on two V100 GPUs;
 this setting has not been run here. The sweep scores the validation set too, as the table does. The paper's metrics but
-BLEU are of other programs than ours; YiSi needs `--metrics bleu wer meteor rouge_l cider yisi --embeddings FILE`.
+BLEU are of other programs than ours, and its word error rate is of one for TER, the translation edit rate, as ours is.
+YiSi needs `--metrics bleu ter meteor rouge_l cider yisi --embeddings FILE`.
 
 From the paper: cleaning, vocabulary, width, feed-forward width, dropout, label smoothing, Adam, warm-up, beam and
 length penalty. It refers to Vaswani et al. for the rest: six blocks, post-norm, sinusoidal positions, the peak rate of
@@ -44,7 +45,7 @@ CONFIG = TranslateConfig(
     max_length=160,
     beam_size=4,
     alpha=1.0,
-    metrics=("bleu", "wer", "meteor", "rouge_l", "cider"),
+    metrics=("bleu", "ter", "meteor", "rouge_l", "cider"),
 )
 
 HEADS = (2, 4, 8, 16, 32, 64)
