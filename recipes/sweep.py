@@ -21,7 +21,7 @@ import sys
 from recipes.classify.__main__ import RECIPE as CLASSIFY
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
-from recipes.engine.paper_tables import Cell, Table, read_scores
+from recipes.engine.paper_tables import RELATIVE_TIME, Cell, Table, read_scores, with_relative_time
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import config_modules
 from recipes.engine.settings import Heads
@@ -35,6 +35,7 @@ from recipes.translate.__main__ import RECIPE as TRANSLATE
 WITH_TABLES = CLASSIFY, GLUE, GRAPHS, IMAGENET, RATIONALES, TRANSLATE
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
+OF_DATA = {"checkpoint", "records", "score", "vocabulary_size"}  # settings of rows that are not for --embedded
 OWN = {"seed", "run", "export"}  # settings that the sweep sets
 
 
@@ -44,8 +45,10 @@ def main(arguments=None):
         recipe, table, options = parse(arguments)
         recipe, table = (recipe, _part_of(table, options)) if table else attentions_by_heads(options)
         cells = plan(recipe, table, options)
+        runs = {config.run for _, config in cells}
         for _, config in cells:
-            recipe.check(config)
+            if getattr(config, "checkpoint", None) not in runs:  # another run is not there yet
+                recipe.check(config)
         quiet_tensorflow()
         sweep(recipe, table, cells, _folder(options), options.table_only)
 
@@ -106,14 +109,24 @@ def named_table(name):
 def _part_of(table, options):
     """Returns the table with the rows and columns that were asked for."""
     columns = getattr(options, "table_columns", None) or list(map(str, table.columns))
-    if getattr(options, "embedded", False):  # is not the paper's data
-        title = f"{table.title}; here on the embedded task"
-        table = dataclasses.replace(table, title=title, published={}, measures=())
+    if getattr(options, "embedded", False):
+        table, columns = _embedded(table, columns)
     return dataclasses.replace(
         table,
         rows={name: changes for name, changes in table.rows.items() if name in (options.rows or table.rows)},
         columns={name: changes for name, changes in table.columns.items() if str(name) in columns},
     )
+
+
+def _embedded(table, columns):
+    """Returns the table on the task made by code, with the names of its columns; those that are data become one."""
+    title = f"{table.title}; here on the embedded task"
+    table = dataclasses.replace(table, title=title, published={}, measures=(), of_model=())
+    if not any("{column}" in (row.get("config") or "") for row in table.rows.values()):
+        return table, columns
+    rows = {name: row | {"config": row["config"].format(column=columns[0])} for name, row in table.rows.items()}
+    title = f"{title}, with the attention of {columns[0]}"
+    return dataclasses.replace(table, title=title, rows=rows, columns={"": {}}, headlines={}), [""]
 
 
 def attentions_by_heads(options):
@@ -141,27 +154,37 @@ def _attention(text):
 
 
 def plan(recipe, table, options):
-    """Returns all runs: pairs of a `Cell` and its settings. Without a test set there is nothing to score them on."""
-    cells = []
+    """Returns all runs: pairs of a `Cell` and its settings; places of equal settings share a run.
+
+    Without a test set there is nothing to score them on.
+    """
+    cells, folders = [], {}
     for row, of_row in table.rows.items():
         for column, of_column in table.columns.items():
-            config = _settings_of(recipe, options, of_row, column).changed(of_column)
+            own = {key: of_column[key] for key in of_column if key not in ("column", "after")}
+            config = _settings_of(recipe, options, of_row, of_column.get("column", column)).changed(own)
             if config.data == "train" and not getattr(config, "test", True):
                 raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
             for seed in dict.fromkeys(options.seeds):
                 cell = Cell(row, column, seed)
-                folder = str(_folder(options) / table.folder(cell))
-                cells.append((cell, config.changed(dict(seed=seed, run=folder, export=None))))
+                own = dict(seed=seed, run=str(_folder(options) / table.folder(cell)), export=None)
+                if "after" in of_column:
+                    before = Cell(row, of_column["after"], seed)
+                    own["checkpoint"] = str(_folder(options) / table.folder(before))
+                run = config.changed(own)
+                folder = folders.setdefault(repr(dataclasses.replace(run, run="")), run.run)
+                cells.append((cell, dataclasses.replace(run, run=folder)))
     return cells
 
 
 def _settings_of(recipe, options, row, column):
-    """Returns the settings of a row; `--quick` keeps its own sizes, `--embedded` all but the row's attention."""
+    """Returns the settings of a row; `--quick` keeps its own sizes, `--embedded` its data and sizes."""
     name, changes = row.get("config", options.config), {key: row[key] for key in row if key != "config"}
     name = name and name.format(column=column)
     if getattr(options, "embedded", False):
         config = recipe.named_config(name).changed(changes)
         heads = {field.name for field in dataclasses.fields(Heads)} - {"num_heads"} | set(_roles(config))
+        changes = {key: changes[key] for key in changes if key not in OF_DATA}
         changes, name = changes | {key: getattr(config, key) for key in heads}, None
     if options.quick:
         changes = {key: changes[key] for key in changes if key not in {**recipe.quick, **recipe.quick_data}}
@@ -182,12 +205,19 @@ def sweep(recipe, table, cells, folder, table_only=False):
     from recipes.engine.paper_plots import write_tables  # imports Keras
 
     print(f"Table and plot: {folder}/sweep.md, .csv, .png")
-    names = {config.run: table.run_name(cell) for cell, config in cells}
+    runs = {}
+    for cell, config in cells:
+        runs.setdefault(config.run, (config, table.run_name(cell)))
+
+    def report():
+        found = [find(recipe, *each) for each in cells]
+        write_tables(with_relative_time(found, table) if RELATIVE_TIME in table.measures else found, table, folder)
+
     train_all(
         recipe,
-        [config for _, config in cells],
-        lambda config: names[config.run],
-        lambda: write_tables([find(recipe, *each) for each in cells], table, folder),
+        [config for config, _ in runs.values()],
+        lambda config: runs[config.run][1],
+        report,
         train=not table_only,
     )
 

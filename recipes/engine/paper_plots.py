@@ -95,26 +95,29 @@ def _curves(axes, cells, table, measure):
 
 def _bars(axes, cells, table, measure):
     """Draws a group of bars for each column; the paper's figures are lines across them."""
-    width, everything = 0.8 / len(table.rows), []
+    width = 0.8 / len(table.rows)
     for number, row in enumerate(table.rows):
         for place, column in enumerate(table.columns):
             own = measure or table.headlines[column]
             x = place + (number - (len(table.rows) - 1) / 2) * width
             if values := [*values_of(cells, table, row, column, own).values()]:
                 label = row if place == 0 else None
-                mean = statistics.fmean(values)
-                axes.bar(x, mean, 0.9 * width, yerr=_deviation(values), capsize=3, color=f"C{number}", label=label)
-                everything.append(mean)
+                axes.bar(
+                    x,
+                    statistics.fmean(values),
+                    0.9 * width,
+                    yerr=_deviation(values),
+                    capsize=3,
+                    color=f"C{number}",
+                    label=label,
+                )
             value = published_value(table, row, column, own)
             if value is not None:
                 ends = x - 0.45 * width, x + 0.45 * width
                 axes.plot(ends, (value, value), color="black", linestyle=":", label=f"{row}, published")
-                everything.append(value)
     axes.set_xticks(range(len(table.columns)), list(map(str, table.columns)))
     axes.set(ylabel=measure[1] if measure else "score")
     axes.grid(axis="y", alpha=0.3)
-    if everything and min(everything) > 0.5 * max(everything) > 0:  # differences would not be seen from zero
-        axes.set_ylim(bottom=min(everything) - 0.5 * (max(everything) - min(everything)) - 0.02 * max(everything))
 
 
 def _scatter(axes, cells, table):

@@ -11,6 +11,8 @@ from recipes.engine.comparing import paired_test
 from recipes.engine.tables import mean_text
 from recipes.engine.tables import table as markdown_rows
 
+RELATIVE_TIME = "training", "relative time"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Table:
@@ -20,14 +22,17 @@ class Table:
         title: str, the paper, its table, and what it shows.
         rows: dictionary of name to the settings of its runs; `"config"` is the name of those they change, in which
             `{column}` stands for the name of the column.
-        columns: dictionary of name, or number, to further settings: each row is trained with each. Default: one column
-            without a name.
+        columns: dictionary of name, or number, to further settings: each row is trained with each. `"column"` among
+            them stands for the name in `config`, and `"after"` is the column whose runs are the checkpoints of these.
+            Default: one column without a name.
         over: str, what a column that is a number counts. Default "".
         config: str, name of the settings that rows change. Default `None`: those of the recipe.
         measures: pairs of a data set and a metric, in the order shown. The data set "test" stands for all test sets:
             the mean, if none has that name. Default `()`: all.
         headlines: dictionary of column to its pair of a data set and a metric, for one table of all columns and their
-            mean. Default `{}`: a table for each measure.
+            means. Default `{}`: a table for each measure.
+        means: dictionary of the name of a mean to its columns. Default `{}`: that of all.
+        of_model: measures of a row's first run, beside the means. Default `()`.
         published: the paper's figures: dictionary of (data set, metric) to row to column to value, without columns to
             row to value; see `figures`.
         scatter: two measures, drawn against each other. Default `()`: bars, or curves over numbers.
@@ -41,6 +46,8 @@ class Table:
     config: str | None = None
     measures: tuple = ()
     headlines: dict = dataclasses.field(default_factory=dict)
+    means: dict = dataclasses.field(default_factory=dict)
+    of_model: tuple = ()
     published: dict = dataclasses.field(default_factory=dict)
     scatter: tuple = ()
     name: str = "sweep"
@@ -101,7 +108,7 @@ class Cell:
 def read_scores(folder):
     """Reads the `Cell.scores` of a finished run.
 
-    Results, and of the training the best validation loss, minutes an epoch and speed (medians), and parameters.
+    Results, and of the training the best validation loss, minutes an epoch and speed (medians), parameters and FLOPs.
     """
     scores, folder = {}, pathlib.Path(folder)
     for path in sorted(folder.glob("results/*/scores.json")):
@@ -114,14 +121,26 @@ def read_scores(folder):
         "validation loss": [min(logs["val_loss"] for logs in history)],
         "minutes an epoch": [logs["training_seconds"] / 60 for logs in history if "training_seconds" in logs],
         "target tokens per second": [logs["tokens_per_second"] for logs in history if "tokens_per_second" in logs],
-        "parameters": [],
     }
     if (folder / "finished.json").exists():
-        of_training["parameters"] += [read_json(folder / "finished.json").get("parameters")]
+        finished = read_json(folder / "finished.json")
+        of_training |= {"parameters": [finished.get("parameters")], "FLOPs": [finished.get("flops")]}
     for name, values in of_training.items():
         if values and values[0] is not None:
             scores["training", name] = statistics.median(values), ""
     return scores
+
+
+def with_relative_time(cells, table):
+    """Returns the cells with the measure `RELATIVE_TIME`: the time of an epoch over that of the first row's runs."""
+    minutes, first = ("training", "minutes an epoch"), next(iter(table.rows))
+    result = []
+    for cell in cells:
+        of_first = [each.score(minutes) for each in cells if (each.row, each.column) == (first, cell.column)]
+        of_first, score = [each[0] for each in of_first if each], cell.score(minutes)
+        relative = {RELATIVE_TIME: (score[0] / statistics.median(of_first), "")} if score and of_first else {}
+        result.append(dataclasses.replace(cell, scores=cell.scores | relative))
+    return result
 
 
 def as_csv(cells):
@@ -164,7 +183,11 @@ def _layout(cells, table):
     quantities = quantities_of(cells, table)
     if table.headlines:
         places = {column: (column, measure) for column, measure in table.headlines.items() if column in table.columns}
-        yield "", places | ({"mean": (None, None)} if len(places) > 1 else {})
+        means = {name: columns for name, columns in table.means.items() if {*columns} <= {*places}}
+        means = (means or {"mean": places}) if len(places) > 1 else {}
+        first = next(iter(places))
+        places |= {name: (tuple(columns), None) for name, columns in means.items()}
+        yield "", places | {measure[1]: (first, measure) for measure in table.of_model}
     elif list(table.columns) == [""] and table.measures:
         yield "", {f"{data}, {metric}": ("", (data, metric)) for data, metric in quantities}
     elif list(table.columns) == [""]:
@@ -177,20 +200,21 @@ def _layout(cells, table):
 
 
 def values_of(cells, table, row, column, measure):
-    """Returns the values of a place by seed; of the column `None` the means of all columns with a headline."""
-    if column is not None:
+    """Returns the values of a place by seed; of a tuple of columns the means of their headlines."""
+    if not isinstance(column, tuple):
         found = {cell.seed: cell for cell in cells if (cell.row, cell.column) == (row, column)}
         return {seed: score[0] for seed, cell in found.items() if (score := cell.score(measure))}
-    parts = [values_of(cells, table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
+    parts = [values_of(cells, table, row, each, table.headlines[each]) for each in column]
     return {seed: statistics.fmean(part[seed] for part in parts) for seed in set.intersection(*map(set, parts))}
 
 
 def _text(cells, table, row, column, measure, failed):
-    here = [cell for cell in cells if cell.row == row and column in (None, cell.column)]
+    is_mean = isinstance(column, tuple)
+    here = [cell for cell in cells if cell.row == row and (cell.column in column if is_mean else cell.column == column)]
     values = values_of(cells, table, row, column, measure)
     if not values:
         numbers = [f"[{1 + failed.index(cell)}]" for cell in here if cell in failed]
-        return "failed " + " ".join(numbers) if numbers and column is not None else "–"
+        return "failed " + " ".join(numbers) if numbers and not is_mean else "–"
     text = mean_text(values.values(), _format(statistics.fmean(values.values())))
     seeds = len({cell.seed for cell in here})
     first = next(iter(table.rows))
@@ -200,11 +224,11 @@ def _text(cells, table, row, column, measure, failed):
 
 
 def published_value(table, row, column, measure):
-    """Returns the paper's figure, or `None`; of the column `None` the mean, where all columns have one."""
-    if column is not None:
+    """Returns the paper's figure, or `None`; of a tuple of columns the mean, where all of them have one."""
+    if not isinstance(column, tuple):
         found = table.published.get(measure, {}).get(row)
         return found.get(column) if isinstance(found, dict) else found
-    found = [published_value(table, row, *place) for place in table.headlines.items() if place[0] in table.columns]
+    found = [published_value(table, row, each, table.headlines[each]) for each in column]
     return None if None in found else statistics.fmean(found)
 
 

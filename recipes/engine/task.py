@@ -180,6 +180,10 @@ class Task:
         """Scores the finished model on test sets, prints the scores, and writes them to `run.results`."""
         raise NotImplementedError
 
+    def flops(self, model):
+        """Returns the operations of the model on one example of a size that papers count with; `None`: not counted."""
+        return None
+
     def export_folders(self):
         """Returns the folders that `export` writes to, which the engine tries before training."""
         return [self.config.export_folder]

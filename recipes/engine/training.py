@@ -91,7 +91,8 @@ def end(task, model):
             merge_lora(model)
         epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(run, model, epochs)
-        run.note_finished({"epochs": len(history), "parameters": model.count_params()})
+        sizes = {"parameters": model.count_params(), "flops": task.flops(model)}
+        run.note_finished({"epochs": len(history), **sizes})
         with silence(config.quiet):
             print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     left = _left_to_do(task)

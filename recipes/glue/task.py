@@ -1,9 +1,11 @@
 """Fine-tuning of an encoder on a task."""
 
 import keras
+import tensorflow as tf
 
 from keras_headattn.serving import Classifier
 from recipes.engine.encoder_task import EncoderTask
+from recipes.engine.flops import count_flops
 from recipes.engine.texts.task import TextTask
 from recipes.glue.data import read_corpora, read_tests
 from recipes.glue.demo import number_sentences
@@ -96,6 +98,10 @@ class Glue(EncoderTask, TextTask):
     def lengths(self, texts, second_texts=None):
         ids = self.uncut_tokenizer.encode(texts, second_texts)
         return map(len, ids["token_ids"] if isinstance(ids, dict) else ids)
+
+    def flops(self, model):
+        """Operations on a text of `--max-length`."""
+        return count_flops(lambda: model(tf.ones((1, self.config.max_length), tf.int32)))
 
     def begin(self, model):
         super().begin(model)

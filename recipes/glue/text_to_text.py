@@ -12,6 +12,7 @@ from keras_headattn.models import T5
 from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
 from recipes.engine.encoders import attention_arguments
+from recipes.engine.flops import count_flops
 from recipes.engine.task import check_batch_size
 from recipes.glue.label_texts import WrittenClasses, WrittenNumbers
 from recipes.glue.targets import targets_of
@@ -144,6 +145,11 @@ class TextToText(Glue):
 
     def make_metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def flops(self, model):
+        """Operations on a text of `--max-length` and the longest label."""
+        lengths = {"source": self.config.max_length, "target": self.longest}
+        return count_flops(lambda: model({name: tf.ones((1, length), tf.int32) for name, length in lengths.items()}))
 
     def scores(self, model):
         predictor, corpus = self.predictor(model), self.data.validation

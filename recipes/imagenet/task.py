@@ -11,6 +11,7 @@ from headattn_io.files import read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
+from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
@@ -76,6 +77,11 @@ class ImageNet(Task):
 
     def make_model(self):
         return make_classifier(self.config, len(self.class_names))
+
+    def flops(self, model):
+        """Operations on an image."""
+        size = self.config.image_size
+        return count_flops(lambda: model(tf.zeros((1, size, size, 3))))
 
     def describe(self):
         return f"{self.config.model}, attention {self.config.attention}"

@@ -18,7 +18,10 @@ def exact_match(hypotheses, references):
 
 
 def named_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MODEL):
-    """Returns the functions of metrics, for translations into a language. yisi needs a file of embeddings."""
+    """Returns the functions of metrics, for translations into a language. yisi needs a file of embeddings.
+
+    "redundancy" is one of a model's heads, not of texts, and has no function here.
+    """
     if "yisi" in names and not embeddings:
         raise ValueError("The metric yisi needs --embeddings, a text file of word vectors. Received: none")
     if "yisi" in names and not pathlib.Path(embeddings).is_file():
@@ -35,16 +38,16 @@ def named_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MO
     }
     if not names or len(set(names)) < len(names):
         raise ValueError(f"Give metrics, each once. Received: metrics={' '.join(names) or 'none'}")
-    unknown = [name for name in names if name not in functions]
+    unknown = [name for name in names if name not in (*functions, OF_HEADS)]
     if unknown:
-        raise ValueError(f"There are the metrics {', '.join(functions)}. Received: {', '.join(unknown)}")
-    return [functions[name] for name in names]
+        raise ValueError(f"There are the metrics {', '.join((*functions, OF_HEADS))}. Received: {', '.join(unknown)}")
+    return [functions[name] for name in names if name in functions]
 
 
 def check_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MODEL):
     """Scores a sentence with each metric, so that a missing package is reported before training, not after it."""
     functions = named_metrics(names, language, embeddings)
-    for name, function in zip(names, functions, strict=True):
+    for name, function in zip([name for name in names if name != OF_HEADS], functions, strict=True):
         if name == "comet":  # its model is large, as may be yisi's file of word vectors
             metrics.comet_checkpoint(comet_model)
         elif name != "yisi":
@@ -53,6 +56,7 @@ def check_metrics(names, language, embeddings=None, comet_model=metrics.COMET_MO
 
 # Sacrebleu's, for languages written without spaces. By characters, as its tokenizer of Japanese words needs MeCab.
 TOKENIZERS = {"zh": "zh", "ja": "char"}
+OF_HEADS = "redundancy"
 METRICS = {
     "exact_match": exact_match,
     "chrf": metrics.chrf,
@@ -68,7 +72,7 @@ def _with_sources(metric, sources):
     return functools.partial(metric, sources=sources) if takes else metric
 
 
-def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False):
+def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False, of_heads=None):
     """Translates test sets, prints scores with their signatures, and writes everything to `folder`, if it is given.
 
     Args:
@@ -78,6 +82,7 @@ def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False)
         decoding: str, the settings of the search: the end of signatures.
         folder: path.
         quiet: True to show no progress.
+        of_heads: function of sources and translations that returns more scores. Default `None`.
 
     Returns:
         Dictionary from test set to dictionary from metric to `Score`.
@@ -88,6 +93,7 @@ def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False)
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
         scores = score_texts(hypotheses, references, [_with_sources(each, corpus.source) for each in functions])
+        scores |= {score.name: score for score in (of_heads(corpus.source, hypotheses) if of_heads else ())}
         results[name] = {
             metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
             for metric, score in scores.items()

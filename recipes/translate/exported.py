@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from recipes.engine.exported import SavedModel
 from recipes.translate.corpora import check_sizes, read_files
-from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
+from recipes.translate.evaluation import OF_HEADS, check_metrics, evaluate, named_metrics
 from recipes.translate.settings import files_of_tests
 
 
@@ -14,6 +14,8 @@ def evaluate_saved_model(config, path, files):
     Of `config` metrics, languages, `lowercase` and columns of pairs count.
     """
     metrics = config.metrics, config.target_language, config.embeddings, config.comet_model
+    if OF_HEADS in config.metrics:
+        raise ValueError(f"--metrics {OF_HEADS} needs a run: a SavedModel shows no heads. Received: {path}")
     check_metrics(*metrics)
     how = config.columns, None, config.languages
     tests = {name: read_files(part, *how) for name, part in files_of_tests(files).items()}

@@ -12,15 +12,21 @@ from keras_headattn.analysis import (
     draw_queries,
     draw_text_maps,
     head_ablation,
-    head_redundancy_matrix,
-    layer_redundancy,
 )
 from keras_headattn.training import write_projector
 from recipes.engine.finished import by_title, chosen_layers, indices, save, titles
 from recipes.translate import evaluation
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.text import make_text, make_translator
-from recipes.translate.text_maps import KINDS, lines_of_test, maps_of_sentence, maps_of_test, names_of_layers
+from recipes.translate.text_maps import (
+    KINDS,
+    lines_of_test,
+    maps_of_sentence,
+    maps_of_test,
+    mean_redundancy,
+    names_of_layers,
+    num_heads,
+)
 
 
 def text(options):
@@ -33,7 +39,7 @@ def text(options):
     chosen = {f"layer {number}": maps.layers[path] for number, path in numbers.items()}
     head, title = None, _title(options)
     if options.head is not None:
-        (head,) = indices("--head", [options.head], min(map(_heads, chosen.values())))
+        (head,) = indices("--head", [options.head], min(map(num_heads, chosen.values())))
         title += f", head {options.head}"
     figure = draw_text_maps(chosen, (maps.queries[0], maps.keys[0]), head=head, title=title)
     print(f"{options.sentence}\n{translation}")
@@ -74,15 +80,9 @@ def redundancy(options):
     """Measures and draws how much heads repeat each other."""
     matrices, sizes = {}, {}
     for title, run in by_title(options.runs, RECIPE.run_of).items():
-        layers, heads, tokens = [], [], []  # of each batch
-        for maps in maps_of_test(run, options.sentences, options.kind):
-            layers.append(layer_redundancy(maps.layers, maps.mask))
-            heads.append(head_redundancy_matrix(maps.layers, maps.mask))
-            tokens.append(maps.mask.sum())
-        matrices[title] = np.average(heads, axis=0, weights=tokens)
-        sizes[title] = [_heads(layer) for layer in maps.layers.values()]
-        layer, whole = np.average(layers, weights=tokens), matrices[title].mean()
-        print(f"{title}, {options.kind}: LR {layer:.3f}, HR {whole:.3f}", flush=True)
+        maps = maps_of_test(run, options.sentences, options.kind)
+        layer, matrices[title], sizes[title] = mean_redundancy(maps)
+        print(f"{title}, {options.kind}: LR {layer:.3f}, HR {matrices[title].mean():.3f}", flush=True)
     title = f"How much heads repeat each other, {_kind(options)}"
     save(draw_head_redundancy(matrices, sizes, title), options.output)
 
@@ -145,11 +145,6 @@ def _kind(options):
 
 def _title(options):
     return f"{titles(options.runs)[0]}, {_kind(options)}"
-
-
-def _heads(layer):
-    """Returns the number of maps that a layer has for a sentence: one a head, or one a pair of heads."""
-    return int(np.prod(layer.weights.shape[1:-2]))
 
 
 def _posteriors(run, maps, numbers):

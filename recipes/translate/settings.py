@@ -25,7 +25,7 @@ DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
 METRICS = (
     "bleu", "chrf", "exact_match", "tokenized_bleu", "compound_bleu", "wer", "ter", "rouge_l", "meteor", "cider",
-    "yisi", "comet",
+    "yisi", "comet", "redundancy",
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ class Decoding(search.Search):
     )
     metrics: tuple[str, ...] = option(
         ("bleu", "chrf"),
-        "how translations are scored",
+        "how translations are scored; redundancy: of the encoder's heads, LR and HR",
         METRICS,
         changeable=True,
     )

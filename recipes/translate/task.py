@@ -4,6 +4,7 @@ import functools
 import itertools
 
 import keras
+import tensorflow as tf
 
 from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
 from keras_headattn.decoding import Shortlist
@@ -13,6 +14,7 @@ from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator, write_examples
 from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
+from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete, take_files
 from recipes.engine.task import Task, check_new
@@ -24,6 +26,7 @@ from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
 from recipes.translate.settings import DECODING, LEARNT_FROM, files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translate.text import check_moses, make_text, make_translator
+from recipes.translate.text_maps import redundancy
 
 SMOKE_TEST = """
 found = call(text=tf.constant(given))
@@ -150,6 +153,11 @@ class Translate(Task):
         names = self.config.attention, self.config.decoder_attention, self.config.cross_attention
         return [*reports, ClusterReport()] if "disentangled_mask" in names else reports
 
+    def flops(self, model):
+        """Operations on 30 tokens and their translation into 30, without the output layer, as Wu et al. 2020 count."""
+        ids = tf.ones((1, min(30, self.config.max_length)), tf.int32)
+        return count_flops(lambda: model.states({"source": ids, "target": ids}))
+
     def scores(self, model):
         number = self.config.validation_sentences
         if not number:
@@ -228,7 +236,8 @@ class Translate(Task):
         config = self.config
         functions = named_metrics(*self._metrics())
         decoding = config.decoding_signature + ("|lowercase:True" if config.lowercase else "")
-        evaluate(self.translator(model), tests, functions, decoding, self.run.results, config.quiet)
+        of_heads = functools.partial(redundancy, model, self.text) if "redundancy" in config.metrics else None
+        evaluate(self.translator(model), tests, functions, decoding, self.run.results, config.quiet, of_heads)
 
     def _metrics(self):
         """The arguments of `named_metrics`."""

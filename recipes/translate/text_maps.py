@@ -6,7 +6,8 @@ import dataclasses
 import numpy as np
 
 from headattn_io.files import read_lines
-from keras_headattn.analysis import attention_maps
+from keras_headattn.analysis import attention_maps, head_redundancy_matrix, layer_redundancy
+from keras_headattn.metrics import Score
 from recipes.translate.text import inputs_and_tokens, make_text, make_translator
 
 KINDS = ("encoder", "decoder", "cross")
@@ -39,6 +40,43 @@ def maps_of_test(run, number, kind, batch_size=64):
     for start in range(0, len(sentences), batch_size):
         rows = slice(start, start + batch_size)
         yield _text_maps(transformer, text, sentences[rows], translations[rows], kind)
+
+
+def redundancy(transformer, text, sources, translations, number=100):
+    """Returns the redundancy of the encoder's heads on the first sentences: LR and HR, each a `Score`.
+
+    Source: "Disentangled mask attention in Transformer" (anonymous), section 4.2. Where weights are no
+    distributions there is none: the reason is printed, and the list is empty.
+    """
+    sentences = [pair for pair in zip(sources, translations, strict=True) if all(pair)][:number]
+    parts = (zip(*sentences[start : start + 64], strict=True) for start in range(0, len(sentences), 64))
+    try:
+        layer, heads, _ = mean_redundancy(_text_maps(transformer, text, *map(list, part), "encoder") for part in parts)
+    except ValueError as error:
+        print(f"No redundancy: {error}")
+        return []
+    signature = f"attention:encoder|sentences:{len(sentences)}"
+    return [Score("LR", layer, signature), Score("HR", float(heads.mean()), signature)]
+
+
+def mean_redundancy(batches):
+    """Returns redundancy over all tokens of an iterable of `TextMaps`.
+
+    Returns:
+        Tuple of the layer redundancy, the matrix of head redundancy, and the number of heads of each layer.
+    """
+    layers, heads, tokens = [], [], []  # of each batch
+    for maps in batches:
+        layers.append(layer_redundancy(maps.layers, maps.mask))
+        heads.append(head_redundancy_matrix(maps.layers, maps.mask))
+        tokens.append(maps.mask.sum())
+    layer, matrix = (np.average(parts, axis=0, weights=tokens) for parts in (layers, heads))
+    return float(layer), matrix, list(map(num_heads, maps.layers.values()))
+
+
+def num_heads(layer):
+    """Returns the number of maps that a layer has for a sentence: one a head, or one a pair of heads."""
+    return int(np.prod(layer.weights.shape[1:-2]))
 
 
 def maps_of_sentence(run, sentence, kind):

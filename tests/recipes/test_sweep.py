@@ -11,7 +11,7 @@ import pytest
 
 from headattn_io.files import write_atomically
 from recipes import sweep
-from recipes.engine import lock, paper_plots, subruns
+from recipes.engine import lock, paper_plots, paper_tables, subruns
 from recipes.engine.config import save_config
 from recipes.engine.heads import check_attentions
 from tests.recipes.commands import ROOT
@@ -72,7 +72,7 @@ def test_trains_all_and_then_nothing(tmp_path, runs, capsys):
     assert "| multi_head | 1,500 | 1,500 |" in table(tmp_path)
     assert (tmp_path / "sweep.png").read_bytes() == b"\x89PNG"
     shown = capsys.readouterr().out
-    assert "4 runs to train, 8 epochs: 8 in 0 s" in shown and "interacting, 4 heads, seed 0: finished" in shown
+    assert "4 runs to train, 8 epochs: 8 in " in shown and "interacting, 4 heads, seed 0: finished" in shown
     start(tmp_path, "--heads", "2", "4", "8")
     assert runs[4:] == [("multi_head", 8, 0), ("interacting", 8, 0)]
 
@@ -171,6 +171,28 @@ def test_a_papers_table():
     assert {name for name, _ in table.published} - {"training"} == set(configs[0].test_splits)
 
 
+def test_embedded_tasks_are_no_tasks_of_the_paper():
+    """Columns of data are one column, and what is equal is trained once."""
+    _, table, configs = planned_of("evolving_table3_bert_base", "--embedded", "--table-columns", "rte")
+    assert [*table.columns] == [""] and table.headlines == {} and "attention of rte" in table.title
+    assert [c.attention_arguments for c in configs] == [{}, dict(alpha=0.2, beta=0.1)]
+    assert len(planned_of("evolving_grid", "--embedded")[1].columns) == 3
+    _, table, configs = planned_of("disentangled_table2", "--embedded")
+    runs = dict(zip(table.rows, (config.run for config in configs), strict=True))
+    assert runs["transformer_base_37k"] == runs["transformer_base"] != runs["dma_base"] == runs["dma_base_37k"]
+
+
+def test_a_column_may_begin_with_the_runs_of_another():
+    _, table, configs = planned_of("repulsive_table3", *DATA["glue"], "--table-columns", "mnli", "rte_after_mnli")
+    mnli, rte = configs[:2]
+    assert (rte.task, rte.epochs, rte.checkpoint) == ("rte", 10, mnli.run) and mnli.checkpoint == "runs/electra_small"
+    means = {
+        name: paper_tables.published_value(table, "electra_small", columns, None)
+        for name, columns in sweep.named_table("repulsive_table3")[1].means.items()
+    }
+    assert means == pytest.approx({"mean": 80.0, "mean, RTE after MNLI": 80.5}, abs=0.05)
+
+
 def test_rows_are_what_the_paper_names():
     """Of Wang et al. 2021, section 4.2, vanilla maps beside synthetic ones, and appendix A.2, a layer of 2,000."""
     *_, (_, row, _) = planned_of("evolving_table3_t5_base", *DATA["glue"], "--table-columns", "cola")
@@ -187,16 +209,19 @@ def test_papers_tables_have_valid_settings(name):
     """Each row and column, with files and on the embedded data; published figures have a place."""
     recipe, table, configs = planned_of(name, *DATA[TABLES[name][0].name])
     assert len({json.dumps(vars(config), default=str) for config in configs}) == len(configs)
-    for each in (configs, planned_of(name, "--embedded", "--quick")[2]):
-        assert len({config.run for config in each}) == len(table.rows) * len(table.columns)
-        for config in each:
-            check_attentions(config)
-    assert planned_of(name, "--embedded")[1].published == {}
-    for rows in table.published.values():
+    assert len({config.run for config in configs}) == len(table.rows) * len(table.columns)
+    _, embedded, of_embedded = planned_of(name, "--embedded", "--quick")
+    for config in configs + of_embedded:
+        check_attentions(config)
+    assert embedded.published == {} and len(of_embedded) == len(embedded.rows) * len(embedded.columns)
+    for measure, rows in table.published.items():
         assert set(rows) <= set(table.rows)
         for figures in rows.values():
-            assert set(figures if isinstance(figures, dict) else [""]) <= set(table.columns)
+            assert measure in table.of_model or set(figures if isinstance(figures, dict) else [""]) <= set(
+                table.columns
+            )
     assert set(table.headlines) in (set(), set(table.columns))
+    assert {column for columns in table.means.values() for column in columns} <= set(table.columns)
 
 
 def recipe_that(tmp_path, monkeypatch, does):

@@ -16,16 +16,9 @@ key and value kernels of the graph encoder, step size 0.1, weight 0.01. The last
 size without repulsion: under SGD a head then moves by a fraction of its gradient, too. None has been run here: the
 training file is not public with the others, and an epoch takes hours on a CPU.
 
-Paper (table 4 of An et al.):
-
-| | BLEU-1 | 2 | 3 | 4 | METEOR | ROUGE-1 | 2 | L |
-|---|---|---|---|---|---|---|---|---|
-| GraphWriter | 42.56 | 27.64 | 19.27 | 13.75 | 18.11 | 35.80 | 16.83 | 27.21 |
-| + cosine | 42.25 | 27.98 | 19.77 | 14.21 | 18.61 | 37.24 | 17.78 | 26.90 |
-| + repulsive | 45.60 | 29.96 | 21.07 | 15.12 | 19.52 | 38.23 | 18.39 | 28.55 |
-
-BLEU can be compared; METEOR and ROUGE cannot, as the paper's are of other programs. No seeds are named, and one
-deviation over seeds of GraphWriter is 1.0 BLEU by its authors.
+Of the paper's figures BLEU can be compared; METEOR and ROUGE cannot, as they are of other programs. No seeds are named,
+and one deviation over seeds of GraphWriter is 1.0 BLEU by its authors. Section 5.4 says of repulsive attention, without
+a table, that texts name a tenth more of the graph and repeat fewer clauses: `entities named` and `repeated clauses`.
 """
 
 import dataclasses
@@ -38,11 +31,13 @@ CONFIGS = {
     "graphwriter_agenda": GRAPHWRITER,
     "repulsive_agenda": dataclasses.replace(GRAPHWRITER, repulsive="svgd"),
 }
-MEASURES = tuple(("test", name) for name in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU"))
+MEASURES = tuple(
+    ("test", name) for name in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU", "METEOR", "ROUGE-1", "ROUGE-2", "ROUGE-L")
+)
 TABLE_4 = {
-    "graphwriter": (42.56, 27.64, 19.27, 13.75),
-    "cosine": (42.25, 27.98, 19.77, 14.21),
-    "repulsive": (45.60, 29.96, 21.07, 15.12),
+    "graphwriter": (42.56, 27.64, 19.27, 13.75, 18.11, 35.80, 16.83, 27.21),
+    "cosine": (42.25, 27.98, 19.77, 14.21, 18.61, 37.24, 17.78, 26.90),
+    "repulsive": (45.60, 29.96, 21.07, 15.12, 19.52, 38.23, 18.39, 28.55),
 }
 SVGD = dict(config="repulsive_agenda")
 TABLES = {
@@ -55,7 +50,7 @@ TABLES = {
             "repulsive": SVGD,
             "control": SVGD | dict(repulsive_arguments=dict(repulsive_weight=0.0)),
         },
-        measures=MEASURES + tuple(("test", name) for name in ("METEOR", "ROUGE-1", "ROUGE-2", "ROUGE-L")),
+        measures=MEASURES + (("test", "entities named"), ("test", "repeated clauses")),
         published=figures(MEASURES, TABLE_4),
     )
 }

@@ -36,20 +36,20 @@ NETWORKS = {
     }.items()
 }
 EVOLVING = NETWORKS["ea_aa_resnet34"]
-MEASURES = ("test", "accuracy"), ("test", "top5_accuracy"), ("training", "parameters")
+MEASURES = ("test", "accuracy"), ("test", "top5_accuracy"), ("training", "parameters"), ("training", "FLOPs")
 TABLE_1 = {
-    "resnet34": (0.7379, 0.9143, 21.8e6),
-    "aa_resnet34": (0.7433, 0.9192, 20.7e6),
-    "ea_aa_resnet34": (0.7523, 0.9235, 20.7e6),
-    "resnet50": (0.7644, 0.9319, 25.6e6),
-    "aa_resnet50": (0.7770, 0.9380, 25.8e6),
-    "ea_aa_resnet50": (0.7822, 0.9421, 25.8e6),
-    "resnet101": (0.7787, 0.9389, 44.5e6),
-    "aa_resnet101": (0.7850, 0.9402, 45.4e6),
-    "ea_aa_resnet101": (0.7929, 0.9481, 45.4e6),
-    "resnet152": (0.7840, 0.9420, 60.2e6),
-    "aa_resnet152": (0.7910, 0.9460, 61.6e6),
-    "ea_aa_resnet152": (0.7963, 0.9485, 61.6e6),
+    "resnet34": (0.7379, 0.9143, 21.8e6, 7.4e9),
+    "aa_resnet34": (0.7433, 0.9192, 20.7e6, 7.1e9),
+    "ea_aa_resnet34": (0.7523, 0.9235, 20.7e6, 7.9e9),
+    "resnet50": (0.7644, 0.9319, 25.6e6, 8.2e9),
+    "aa_resnet50": (0.7770, 0.9380, 25.8e6, 8.3e9),
+    "ea_aa_resnet50": (0.7822, 0.9421, 25.8e6, 8.7e9),
+    "resnet101": (0.7787, 0.9389, 44.5e6, 15.6e9),
+    "aa_resnet101": (0.7850, 0.9402, 45.4e6, 16.1e9),
+    "ea_aa_resnet101": (0.7929, 0.9481, 45.4e6, 17.2e9),
+    "resnet152": (0.7840, 0.9420, 60.2e6, 23.0e9),
+    "aa_resnet152": (0.7910, 0.9460, 61.6e6, 23.8e9),
+    "ea_aa_resnet152": (0.7963, 0.9485, 61.6e6, 25.7e9),
 }
 TABLE_2 = {
     "aa_resnet34": (0.7433, 0.9192),
@@ -89,7 +89,7 @@ TABLES = {
         rows=NETWORKS,
         measures=MEASURES,
         published=figures(MEASURES, TABLE_1),
-        scatter=(MEASURES[2], MEASURES[0]),
+        scatter=(MEASURES[3], MEASURES[0]),
     ),
     "evolving_table2": Table(
         title="Wang et al. 2021, table 2: ablations on ImageNet",

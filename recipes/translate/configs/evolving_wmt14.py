@@ -65,10 +65,16 @@ TABLE_6 = {
     "1x1": (21.20, 33.52),
     "5x5": (21.40, 34.08),
 }
+FLOPS = {
+    "transformer_lite": 158.31e6,
+    "ea_transformer_lite": 163.46e6,
+    "transformer_base": 2.68e9,
+    "ea_transformer_base": 2.70e9,
+}
 TABLES = {
     name: table
     for place, (corpus, title) in enumerate({"wmt14_de": "WMT14 En-De", "wmt14_fr": "WMT14 En-Fr"}.items())
     for name, table in tables(
-        corpus, title, *({row: bleu[place] for row, bleu in rows.items()} for rows in (TABLE_5, TABLE_6))
+        corpus, title, *({row: bleu[place] for row, bleu in rows.items()} for rows in (TABLE_5, TABLE_6)), FLOPS
     ).items()
 }

@@ -42,3 +42,4 @@ CONFIG = TranslateConfig(
     metrics=("bleu", "tokenized_bleu", "compound_bleu"),
     records="records/wmt14_de",
 )
+BIG = dict(size="big", model_arguments=dict(dropout=0.3))  # of Vaswani et al. 2017

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from recipes.engine.paper_plots import plot
-from recipes.engine.paper_tables import Cell, Table, as_csv, markdown
+from recipes.engine.paper_tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, with_relative_time
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):
@@ -99,6 +99,33 @@ def test_a_table_of_tasks_and_their_mean():
     )
 
 
+def test_named_means_and_what_is_of_the_model():
+    parameters = "training", "parameters"
+    table = dataclasses.replace(
+        TASKS, means={"mean of CoLA": ("CoLA",)}, of_model=(parameters,), published={parameters: {"plain": 5e6}}
+    )
+    cells = [dataclasses.replace(cell, scores=cell.scores | {parameters: (4e6, "")}) for cell in OF_TASKS[:2]]
+    assert markdown(cells, table).splitlines()[4:8] == [
+        "| | CoLA | SST-2 | mean of CoLA | parameters |",
+        "|---|---:|---:|---:|---:|",
+        "| plain | 0.5000 | 0.8000 | 0.5000 | 4,000,000 |",
+        "| plain, published | – | – | – | 5,000,000 |",
+    ]
+
+
+def test_time_relative_to_the_first_row():
+    minutes = "training", "minutes an epoch"
+    rows = {"plain": (2.0, 4.0), "other": (6.0, None)}
+    cells = [
+        Cell(row, "", seed, {} if value is None else {minutes: (value, "")})
+        for row, values in rows.items()
+        for seed, value in enumerate(values)
+    ]
+    table = Table(title="A paper, table 2", rows=dict.fromkeys(rows, {}))
+    found = [cell.score(RELATIVE_TIME) for cell in with_relative_time(cells, table)]
+    assert [score and score[0] for score in found] == pytest.approx([2 / 3, 4 / 3, 2.0, None])
+
+
 def test_a_table_with_measures_as_columns():
     measures = ("test", "accuracy"), ("training", "parameters")
     table = Table(title="A paper, table 1", rows={"resnet": {}, "ea_aa": {}}, measures=measures)
@@ -121,7 +148,7 @@ def test_bars(figures):
     plot(OF_TASKS, TASKS)
     (axes,) = figures[0].axes
     heights = [bar.get_height() for container in axes.containers for bar in getattr(container, "patches", ())]
-    assert heights == pytest.approx([1.7 / 3, 0.8, 2.3 / 3, 0.9])
+    assert heights == pytest.approx([1.7 / 3, 0.8, 2.3 / 3, 0.9]) and axes.get_ylim()[0] == 0
     assert [text.get_text() for text in axes.get_xticklabels()] == ["CoLA", "SST-2"]
     assert [line.get_ydata()[0] for line in axes.lines if line.get_label() == "plain, published"] == [0.5, 0.9]
 

@@ -1,6 +1,8 @@
 """Heads and clusters of finished translation runs, of runs that only look finished."""
 
 import functools
+import shutil
+import types
 
 import keras
 import numpy as np
@@ -16,7 +18,7 @@ from recipes.translate.__main__ import RECIPE
 from recipes.translate.corpora import load_corpora
 from recipes.translate.modelling import make_transformer
 from recipes.translate.text import make_text
-from recipes.translate.text_maps import lines_of_test, maps_of_test
+from recipes.translate.text_maps import lines_of_test, maps_of_test, mean_redundancy
 from tests.recipes.commands import drawn
 from tests.refusals import refused
 
@@ -64,6 +66,25 @@ def test_redundancy(runs, tmp_path, capsys, figures, kind):
     for line in lines[-3:-1]:
         layer, whole = (float(part.split()[-1]) for part in line.split(": ")[1].split(","))
         assert 0 < layer <= 1 and 0 < whole <= 1
+
+
+def test_redundancy_as_a_metric(runs, tmp_path):
+    """That of the command, among a run's scores."""
+    shutil.copytree(runs / "disentangled_mask", tmp_path / "run")
+    run = Run(tmp_path / "run")
+    config = run.config().changed({"metrics": ("redundancy",)})
+    task = RECIPE.make_task(config, run)
+    task.prepare()
+    (test,) = load_corpora(config).tests.values()
+
+    def translate(sentences, progress):
+        return [types.SimpleNamespace(text=line) for line in test.target]
+
+    translate.text = task.text
+    task.translator = lambda model: translate
+    task.evaluate(run.load_model(), {"copy": test})  # the first set by name
+    layer, matrix, _ = mean_redundancy(maps_of_test(run, 100, "encoder"))
+    assert run.scores()["copy"] == pytest.approx({"LR": layer, "HR": matrix.mean()})
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
