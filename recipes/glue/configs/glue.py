@@ -161,9 +161,8 @@ SIZES = {  # of table 3
 }
 
 
-def of_tasks(title, rows, columns, published, **others):
+def of_tasks(title, rows, columns, published, sizes=None, **others):
     """Returns a `Table` of tasks; `published` has rows of figures in the order of the columns, two of them a tuple."""
-    sizes = {row: SIZES[row] for row in published if row in SIZES}
     return Table(
         title=title,
         rows=rows,
@@ -178,7 +177,8 @@ def of_tasks(title, rows, columns, published, **others):
                 for row, values in published.items()
             }
         }
-        | figures(OF_MODEL, sizes),
+        | (figures(OF_MODEL, sizes) if sizes else {}),
+        of_model=OF_MODEL if sizes else (),
         **others,
     )
 
@@ -195,7 +195,11 @@ def _rows(model, names):
 
 TABLES = {
     f"evolving_table3_{model}": of_tasks(
-        f"Wang et al. 2021, table 3: GLUE, {model}", _rows(model, published), TASKS, published, of_model=OF_MODEL
+        f"Wang et al. 2021, table 3: GLUE, {model}",
+        _rows(model, published),
+        TASKS,
+        published,
+        sizes={row: SIZES[row] for row in published},
     )
     for model, published in TABLE_3.items()
 }
