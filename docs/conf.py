@@ -45,7 +45,7 @@ GROUPS = {
         "/docs/take_elsewhere",
     ],
     "Look at heads": ["/docs/analysis", "/docs/rationales"],
-    "Choose and change attention": ["/docs/which_attention", "/docs/layers", "/docs/positions"],
+    "Choose and change attention": ["/docs/which_attention", "/docs/layers", "/docs/positions", "/docs/own_language_model"],
     "Papers and tasks": [
         "/docs/repulsive",
         "/docs/disentangled",
