@@ -45,7 +45,12 @@ GROUPS = {
         "/docs/take_elsewhere",
     ],
     "Look at heads": ["/docs/analysis", "/docs/rationales"],
-    "Choose and change attention": ["/docs/which_attention", "/docs/layers", "/docs/positions", "/docs/own_language_model"],
+    "Choose and change attention": [
+        "/docs/which_attention",
+        "/docs/layers",
+        "/docs/positions",
+        "/docs/own_language_model",
+    ],
     "Papers and tasks": [
         "/docs/repulsive",
         "/docs/disentangled",
