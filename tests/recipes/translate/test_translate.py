@@ -21,7 +21,7 @@ def recipe(capsys):
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    return quick_run("translate", tmp_path_factory, "--seed", 3)
+    return quick_run("translate", tmp_path_factory, "--seed", 3, "--max-sentences", 6000)
 
 
 def test_the_console_is_quiet(quick):
