@@ -17,15 +17,17 @@ from typing import Any, BinaryIO
 
 Path = str | os.PathLike[str]
 MOST_BYTES = 2**28  # of a line: a few MB of gzip may hold one that fills the memory
+MOST_FLOAT = (2 - 2**-23) * 2.0**127  # the largest number of float32
 
 
-def read_lines(path: Path, strip: bool = True, encoding: str | None = None) -> Iterator[str]:
+def read_lines(path: Path, strip: bool = True, encoding: str | None = None, errors: str = "strict") -> Iterator[str]:
     """Yields the lines of a text file, plain or `.gz`, without byte order mark; only line feeds end lines.
 
     Args:
         path: path of the file.
         strip: True to strip white space, with the line feed.
         encoding: any that Python knows, UTF-16 too. Default `None`: UTF-8 alone, without advice on other encodings.
+        errors: `"replace"` to read bytes that are not of the encoding as U+FFFD. Default `"strict"`: they are an error.
 
     Raises:
         FileNotFoundError, IsADirectoryError: if there is no such file.
@@ -42,7 +44,7 @@ def read_lines(path: Path, strip: bool = True, encoding: str | None = None) -> I
         raise FileNotFoundError(f"No such file. Give the path of a text file, plain or .gz. Received: {path}")
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            yield from decode_lines(file, path, strip, encoding)
+            yield from decode_lines(file, path, strip, encoding, errors)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
@@ -93,16 +95,20 @@ def parse_json(text: str | bytes, place: Path) -> Any:
 
 
 def decode_lines(
-    file: BinaryIO | gzip.GzipFile, name: Path, strip: bool = True, encoding: str | None = None
+    file: BinaryIO | gzip.GzipFile,
+    name: Path,
+    strip: bool = True,
+    encoding: str | None = None,
+    errors: str = "strict",
 ) -> Iterator[str]:
     """Yields the lines of an open binary file, see `read_lines`; `name` is for errors."""
     if encoding and "\n".encode(encoding) != b"\n":  # as of UTF-16, whose line feeds are more than a byte
-        for line in _decode_stream(file, name, encoding):
+        for line in _decode_stream(file, name, encoding, errors):
             yield line.strip() if strip else line
         return
     for number, line in enumerate(bounded_lines(file, name), 1):
         try:
-            text = line.decode(encoding or "utf-8").removeprefix("\ufeff")
+            text = line.decode(encoding or "utf-8", errors).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{name}, line {number} is not {(encoding or 'utf-8').upper()}. {_advice(line, number, encoding)} "
@@ -127,9 +133,9 @@ def _advice(line, number, encoding):
     return f"Give its encoding (--encoding {other}, say), or convert the file first (for instance with iconv)."
 
 
-def _decode_stream(file, name, encoding):
+def _decode_stream(file, name, encoding, errors):
     """Yields the lines of a file whose bytes cannot be split at line feeds."""
-    decoder, number, rest = codecs.getincrementaldecoder(encoding)(), 1, ""
+    decoder, number, rest = codecs.getincrementaldecoder(encoding)(errors), 1, ""
     for part in itertools.chain(bounded_lines(file, name), [b""]):
         try:
             rest += decoder.decode(part, final=not part)
@@ -144,6 +150,34 @@ def _decode_stream(file, name, encoding):
             number += 1
     if rest:
         yield rest.removeprefix("\ufeff")
+
+
+def parse_number(text: str) -> float:
+    """Parses a number that is finite as float32.
+
+    Raises:
+        ValueError: for any other text, also for digits of other scripts and `1_0`, which Python's `float` takes.
+
+    >>> parse_number(" 1e-3 ")
+    0.001
+    """
+    value = float(text)
+    if not abs(value) <= MOST_FLOAT or not text.isascii() or "_" in text:
+        raise ValueError(f"A number must be finite as float32. Received: {text[:40]!r}")
+    return value
+
+
+def is_number(text: str) -> bool:
+    """Returns True if `parse_number` takes a text.
+
+    >>> is_number("1.5"), is_number("nan"), is_number("1e39"), is_number("1_0")
+    (True, False, False, False)
+    """
+    try:
+        parse_number(text)
+    except ValueError:
+        return False
+    return True
 
 
 def checksum(path: Path) -> str:

@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -177,7 +177,7 @@ def _checked(rows, column, allow_unlabelled):
 
 def _rows(path, format, header, columns, encoding, delimiter):
     """Yields the place of each row and the values of its columns, the label second."""
-    readers = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
+    readers = {"csv": read_csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
     format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:].lower()
     if format not in readers:
         raise ValueError(
@@ -185,7 +185,7 @@ def _rows(path, format, header, columns, encoding, delimiter):
             f"{', '.join(readers)}, aligned. Received: {path}, {format!r}"
         )
     if format == "csv":
-        rows = _csv(path, encoding, delimiter, set(columns.values()), header)
+        rows = read_csv(path, encoding, delimiter, set(columns.values()), header)
     else:
         rows = readers[format](path, encoding)
     if format in ("csv", "tsv"):
@@ -200,7 +200,20 @@ def _rows(path, format, header, columns, encoding, delimiter):
         yield place, [row[column] for column in columns.values()]
 
 
-def _csv(path, encoding, delimiter, columns, header):
+def read_csv(
+    path: Path, encoding: str, delimiter: str | None, columns: Collection[str], header: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields `(file and line number, fields)` for each row of a CSV file, with the header; empty lines are skipped.
+
+    Args:
+        path, encoding: see `headattn_io.files.read_lines`, also for errors.
+        delimiter: str between fields. Default `None`: the comma, semicolon or tab that gives the columns asked for.
+        columns: set of names that columns must have, numbers from 1 without a header, to find the delimiter.
+        header: True if the first row names the columns.
+
+    Raises:
+        ValueError: for a row that is not CSV (names the line).
+    """
     csv.field_size_limit(MOST_CHARACTERS)
     lines = read_lines(path, False, encoding)
     first = next(lines, "")
@@ -209,14 +222,14 @@ def _csv(path, encoding, delimiter, columns, header):
     else:
         lines, skipped = itertools.chain([first], lines), 0
     head = list(itertools.islice(lines, HEAD))
-    delimiter = delimiter or _delimiter(head, columns, header)
+    delimiter = delimiter or _delimiter(head, set(columns), header)
     reader = csv.reader(itertools.chain(head, lines), strict=True, delimiter=delimiter)
     try:
         for fields in reader:
             if fields:  # an empty line has none
                 yield f"{path}, line {reader.line_num + skipped}", [field.strip() for field in fields]
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num + skipped} is not CSV. Received: {error}") from error
+        raise ValueError(f"{path}, line {reader.line_num + skipped} must be CSV. Received: {error}") from error
 
 
 def _delimiter(lines, columns, header):

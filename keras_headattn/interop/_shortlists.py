@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headattn_io.files import Path, read_lines
+from headattn_io.files import Path, parse_number, read_lines
 from keras_headattn.decoding import Shortlist
 from keras_headattn.interop._plain import tokens_of
 
@@ -39,10 +39,13 @@ def read_shortlist(
     for number, line in enumerate(read_lines(path), start=1):
         try:
             target, source, probability = line.split()
-            probability = float(probability)
+            probability = parse_number(probability)
+            if not 0 <= probability < 1.001:  # sums of float32 may be above 1
+                raise ValueError("no probability")
         except ValueError:
             raise ValueError(
-                f"Line {number} of {path} must be a target piece, a source piece and a probability. Received: {line!r}"
+                f"Line {number} of {path} must be a target piece, a source piece and a probability from 0 to 1. "
+                f"Received: {line!r}"
             ) from None
         if source in source_ids and target in target_ids:
             sources.append(source_ids[source])

@@ -1,9 +1,8 @@
-import pathlib
 from collections.abc import Collection
 
 import numpy as np
 
-from headattn_io.files import Path
+from headattn_io.files import Path, parse_number, read_lines
 from headattn_io.optional import optional_import
 
 
@@ -13,7 +12,7 @@ def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.n
     A line is a word and its numbers, separated by spaces; a first line of two fields (word2vec) is skipped.
 
     Args:
-        path: path of the file.
+        path: path of the file, plain or `.gz`, in UTF-8.
         vocabulary: words to keep.
 
     Returns:
@@ -21,7 +20,7 @@ def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.n
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if a line is not a word with as many numbers as the others, or no word is found.
+        ValueError: if a line is not a word with as many finite numbers as the others, or no word is found.
         ImportError: if tqdm is not installed.
 
     >>> import pathlib
@@ -29,26 +28,25 @@ def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.n
     >>> read_word_vectors("vectors.txt", {"cat"})["cat"].tolist()
     [4.0, 5.0, 6.0]
     """
-    path = pathlib.Path(path)
     vectors, width = {}, None
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        lines = optional_import("tqdm", "metrics").tqdm(file, desc=path.name, unit=" words", delay=5, disable=None)
-        for number, line in enumerate(lines, 1):
-            fields = line.rstrip().split(" ")
-            if number == 1 and len(fields) == 2:
-                continue
-            width = width or len(fields) - 1
-            # A word may hold spaces itself: GloVe has one that is ". . .".
-            word = " ".join(fields[:-width])
-            try:
-                if not word:
-                    raise ValueError("too few fields")
-                if word in vocabulary:
-                    vectors[word] = np.array(fields[-width:], "float32")
-            except ValueError as error:
-                raise ValueError(
-                    f"Line {number} of {path} must be a word and {width} numbers. Received: {line[:60]!r}"
-                ) from error
+    lines = read_lines(path, strip=False, errors="replace")
+    lines = optional_import("tqdm", "metrics").tqdm(lines, desc=str(path), unit=" words", delay=5, disable=None)
+    for number, line in enumerate(lines, 1):
+        fields = line.rstrip().split(" ")
+        if number == 1 and len(fields) == 2:
+            continue
+        width = width or len(fields) - 1
+        # A word may hold spaces itself: GloVe has one that is ". . .".
+        word = " ".join(fields[:-width])
+        try:
+            if not word:
+                raise ValueError("too few fields")
+            if word in vocabulary:
+                vectors[word] = np.array(list(map(parse_number, fields[-width:])), "float32")
+        except ValueError as error:
+            raise ValueError(
+                f"Line {number} of {path} must be a word and {width} finite numbers. Received: {line[:60]!r}"
+            ) from error
     if not vectors:
         raise ValueError(f"The file has none of the words: check its language and case. Received: {path}")
     return vectors

@@ -1,9 +1,10 @@
 """Ids of texts, and the vectors that their words begin with."""
 
-import pathlib
+import itertools
 
 import numpy as np
 
+from headattn_io.files import read_lines
 from keras_headattn.metrics import read_word_vectors
 from recipes.classify.settings import WIDTH
 from recipes.engine.vocabularies import learn_tokenizer
@@ -62,11 +63,8 @@ def word_vector_width(path):
     >>> word_vector_width("vectors.txt")
     3
     """
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file of word vectors. Received: {path}")
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        first, second = (file.readline().rstrip().split(" ") for _ in range(2))
+    lines = [*itertools.islice(read_lines(path, strip=False, errors="replace"), 2), "", ""]
+    first, second, *_ = (line.rstrip().split(" ") for line in lines)
     width = len(second if len(first) == 2 else first) - 1
     if width < 1:
         raise ValueError(f"The file must have a word and its numbers in each line. Received: {path}, {first[0][:60]!r}")

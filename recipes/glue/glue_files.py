@@ -1,11 +1,10 @@
 """Readers of the tasks of GLUE: its files as they are distributed, and TensorFlow Datasets."""
 
-import math
 import pathlib
 
 import numpy as np
 
-from headattn_io.files import read_lines
+from headattn_io.files import is_number, read_lines
 from headattn_io.labelled_text import LabelledText
 from recipes.engine.texts.tfds import read_tfds_labelled
 
@@ -113,12 +112,7 @@ def _checked(row, width, columns, label_column, task):
 
 
 def _is_label(label, task):
-    if task.labels:
-        return label in task.labels
-    try:
-        return math.isfinite(float(label))
-    except ValueError:
-        return False
+    return label in task.labels if task.labels else is_number(label)
 
 
 def _report(path, damaged, kept, is_test):

@@ -6,6 +6,7 @@ section 2.4 and appendix D.
 
 import numpy as np
 
+from headattn_io.files import is_number
 from recipes.glue.glue_tasks import OTHER, mean_score
 from recipes.glue.targets import ScoredClasses, ScoredNumbers
 
@@ -57,11 +58,7 @@ class LabelTexts:
 
     def number(self, text):
         """Returns the number that a text stands for."""
-        try:
-            value = float(text)
-        except ValueError:
-            return NO_NUMBER
-        return value if np.isfinite(value) else NO_NUMBER
+        return float(text) if is_number(text) else NO_NUMBER
 
 
 class WrittenClasses(ScoredClasses):

@@ -15,33 +15,33 @@ Source: Wang et al. 2022, "Convolution-enhanced evolving attention networks". Se
 evolving_dc.
 """
 
-import pathlib
-
 from recipes.engine.command import Command
-from recipes.engine.recipe import Recipe, check_readable
+from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.series.settings import SeriesConfig
+
+OF_FILES = ("id_column", "encoding")  # may differ from the training set's
 
 
 def _check_files(config):
     validation = config.validation if config.train and config.validation_share is None else None
-    check_readable(config.train, validation, *config.test)
+    check_readable(config.train, validation, *config.test, encoding=config.encoding)
 
 
 def _add_predict(parser):
-    RECIPE.add_run(parser)
+    RECIPE.add_run(parser, OF_FILES)
     parser.add_argument("file", help=".ts or CSV, with targets or without")
-    parser.add_argument("--id-column", help="column of the CSV that tells series apart [the run's]", metavar="NAME")
 
 
 def _predict(options):
-    check_readable(options.file)
-    if not pathlib.Path(options.file).is_file():
-        raise FileNotFoundError(f"There is no file {options.file}")
-    task = RECIPE.finished(options.folder)
-    part = task.read(options.file, labelled=False, id_column=options.id_column)
+    given = given_settings(options, OF_FILES)
+    config = RECIPE.run_of(options.folder).config().changed(given)
+    check_readable(options.file, encoding=config.encoding)
+    task = RECIPE.finished(options.folder, given)
+    part = task.read(options.file, labelled=False)
     channels = len(task.notes["mean"])
     if part.series[0].shape[1] != channels:
         raise ValueError(f"Series must have {channels} channels. Received: {part.series[0].shape[1]}, {options.file}")
+    task.report_cut(options.file, part.series)
     for row in task.predict(task.run.load_model(), part.series):
         print(task.classes[row.argmax()] if task.classes else f"{row[0]:.6g}", flush=True)
 
@@ -55,7 +55,7 @@ RECIPE = Recipe(
     quick=dict(num_heads=2, model_arguments=dict(hidden_dim=16, intermediate_dim=16, num_layers=2)),
     files=("series.json",),
     check_files=_check_files,
-    evaluated=("test",),
+    evaluated=("test", *OF_FILES),
     exported=("export",),
     commands={"predict": Command(_predict, "the class or number of each series of a file", _add_predict, filters=True)},
 )

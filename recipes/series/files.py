@@ -1,6 +1,5 @@
 """Time series of files: `.ts` of the UEA and TSER archives, and CSV."""
 
-import csv
 import dataclasses
 import math
 import pathlib
@@ -8,10 +7,14 @@ import re
 
 import numpy as np
 
-from headattn_io.files import read_lines
+from headattn_io.files import parse_number, read_lines
+from headattn_io.labelled_text import read_csv
 
-OUTSIDE = re.compile(r":(?![^(]*\))")  # colons, but for those in time stamps
+AFTER_STEPS = re.compile(r"(?<=[),:?])\s*:")  # colons that end a channel of time stamps
 STAMPED = re.compile(r"\(([^()]*)\)")
+FLAGS = ("classlabel", "targetlabel", "timestamps", "univariate")
+SIZES = ("dimensions", "dimension")
+INDEX = ("", "Unnamed: 0")  # names of the first column that pandas writes, and reads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,56 +39,101 @@ class SeriesSet:
         return SeriesSet(name, [self.series[i] for i in indices], [self.targets[i] for i in indices])
 
 
-def read_series(path, id_column=None, target_column="target", labelled=True):
-    """Reads a `SeriesSet`; with `labelled`, a file without targets is an error."""
+def read_series(path, id_column=None, target_column="target", labelled=True, encoding="utf-8"):
+    """Reads a `SeriesSet`; with `labelled`, a file or a series without target is an error."""
     is_ts = str(path).removesuffix(".gz").endswith(".ts")
-    series, targets = _read_ts(path) if is_ts else _read_csv(path, id_column, target_column)
-    if not series:
+    rows = list(_ts_rows(path, encoding) if is_ts else _csv_rows(path, id_column, target_column, encoding))
+    if not rows:
         raise ValueError(f"A file must have at least one series. Received: {path}")
-    if labelled and targets is None:
+    places, series, targets = zip(*rows, strict=True)
+    if labelled and targets[0] is None:
         what = "@targetLabel or @classLabel true" if is_ts else f"a column {target_column!r} (--target-column)"
         raise ValueError(f"{path} must have {what}. Received: a file without")
-    widths = sorted({each.shape[1] for each in series})
-    if len(widths) > 1:
-        raise ValueError(f"All series of {path} must have as many channels. Received: {widths[0]} and {widths[-1]}")
-    return SeriesSet(pathlib.Path(path).name.split(".")[0], series, targets)
+    for place, each, target in rows:
+        if labelled and not target:
+            raise ValueError(f"{place}: every series must have a target. Received: none")
+        if each.shape[1] != series[0].shape[1]:
+            raise ValueError(
+                f"{place}: all series of a file must have as many channels. "
+                f"Received: {series[0].shape[1]} and {each.shape[1]}"
+            )
+        if not len(each):
+            raise ValueError(f"{place}: every series must have a step. Received: none")
+    name = pathlib.Path(path).name.split(".")[0]
+    return SeriesSet(name, list(series), None if targets[0] is None else list(targets))
 
 
-def _read_ts(path):
-    header, series, targets, begun = {}, [], [], False
-    for number, line in enumerate(read_lines(path), 1):
+def _ts_rows(path, encoding):
+    """Yields the place, the series and the target of each row; the target is `None` if the file has none."""
+    header = {}
+    for number, line in enumerate(read_lines(path, encoding=encoding), 1):
+        place = f"{path}, line {number}"
         if not line or line.startswith(("#", "%")):
             continue
-        place = f"{path}, line {number}"
-        if not begun and line.startswith("@"):
-            name, *values = line[1:].split()
-            header[name.lower()] = values
-            begun = name.lower() == "data"
-            continue
-        if not begun:
+        if "data" in header:
+            yield place, *_ts_row(line, header, place)
+        elif line.startswith("@"):
+            name, *values = line[1:].split() or [""]
+            header[name.lower()] = _checked_header(name.lower(), values, place)
+        else:
             raise ValueError(f"{place} must come after @data. Received: {line[:40]!r}")
-        parts = OUTSIDE.split(line)
-        has_target = any(header.get(name, ["false"])[0].lower() == "true" for name in ("classlabel", "targetlabel"))
-        if has_target:
-            if len(parts) < 2:
-                raise ValueError(f"{place} must end in a colon and the target. Received: {line[:40]!r}")
-            targets.append(parts.pop().strip())
-        stamped = header.get("timestamps", ["false"])[0].lower() == "true"
-        channels = [_values(part, stamped, place) for part in parts]
-        length = max(map(len, channels))
-        series.append(_joined([each + [math.nan] * (length - len(each)) for each in channels]))
-    if not begun:
+    if "data" not in header:
         raise ValueError(f"A .ts file must have a line @data. Received: {path}")
-    return series, targets if targets else None
+
+
+def _checked_header(name, values, place):
+    first = values[0].lower() if values else ""
+    if name in FLAGS and first not in ("true", "false"):
+        raise ValueError(f"{place}: @{name} must be true or false. Received: {first!r}")
+    if name in SIZES and not re.fullmatch("[0-9]{1,9}", first):
+        raise ValueError(f"{place}: @{name} must be a number of channels. Received: {first!r}")
+    return [first, *values[1:]]
+
+
+def _ts_row(line, header, place):
+    """Returns the series and the target of a row, which must be as the header says."""
+    flags = {name: header.get(name, ["false"])[0] == "true" for name in FLAGS}
+    parts, target = AFTER_STEPS.split(line) if flags["timestamps"] else line.split(":"), None
+    if flags["classlabel"] or flags["targetlabel"]:
+        if len(parts) < 2:
+            raise ValueError(f"{place} must end in a colon and the target. Received: {line[:40]!r}")
+        target, classes = parts.pop().strip(), header.get("classlabel", [""])[1:]
+        if target and classes and target not in classes:
+            raise ValueError(f"{place} must have a class of @classLabel, {', '.join(classes)}. Received: {target!r}")
+    counts = [int(header[name][0]) for name in SIZES if name in header] + [1] * flags["univariate"]
+    if counts and len(parts) != counts[0]:
+        raise ValueError(f"{place} must have the channels of the header, {counts[0]}. Received: {len(parts)}")
+    channels = _stamped_values(parts, place) if flags["timestamps"] else [_values(part, place) for part in parts]
+    length = max(map(len, channels))
+    return _joined([each + [math.nan] * (length - len(each)) for each in channels]), target
 
 
 def _joined(channels):
     return np.array(channels, "float32").T
 
 
-def _values(text, stamped, place):
-    parts = [each.rpartition(",")[2] for each in STAMPED.findall(text)] if stamped else text.split(",")
-    return [_number(part, place) for part in parts if part.strip()]
+def _values(text, place):
+    parts = text.split(",")
+    return [_number(part, place) for part in (parts if parts[-1].strip() else parts[:-1])]
+
+
+def _stamped_values(parts, place):
+    """Returns the values of channels of steps `(time stamp,value)`, whose time stamps must be the same."""
+    channels = []
+    for part in parts:
+        steps = [step.rpartition(",") for step in STAMPED.findall(part)]
+        if not all(comma for _, comma, _ in steps) or STAMPED.sub("", part).strip(", \t") not in ("", "?"):
+            raise ValueError(f"{place}: steps must be (time stamp,value). Received: {part[:40]!r}")
+        channels.append([(stamp.strip(), _number(value, place)) for stamp, _, value in steps])
+    longest = max(channels, key=len)
+    for channel in channels:
+        for (stamp, _), (other, _) in zip(channel, longest, strict=False):
+            if stamp != other:
+                raise ValueError(
+                    f"{place}: all channels of a series must have the same time stamps; write ? for a missing value. "
+                    f"Received: {stamp!r} and {other!r}"
+                )
+    return [[value for _, value in channel] for channel in channels]
 
 
 def _number(text, place):
@@ -93,35 +141,53 @@ def _number(text, place):
     if text in ("", "?") or text.lower() == "nan":
         return math.nan
     try:
-        value = float(text)
-    except ValueError:
-        value = math.inf
-    if math.isinf(value):
-        raise ValueError(f"{place}: a value must be a finite number, or ? if it is missing. Received: {text[:40]!r}")
-    return value
+        return parse_number(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{place}: a value must be a finite number of float32, or ? if it is missing. Received: {text[:40]!r}"
+        ) from error
 
 
-def _read_csv(path, id_column, target_column):
-    """Reads rows that are series, or with `id_column` steps of them, whose other columns are channels."""
-    rows = csv.reader(read_lines(path))
-    names = next(rows, [])
-    if id_column and id_column not in names:
-        raise ValueError(f"--id-column must be a column of {path}. Received: {id_column!r}, not in {', '.join(names)}")
-    others = [place for place, name in enumerate(names) if name not in (id_column, target_column)]
-    target = names.index(target_column) if target_column in names else None
-    found, targets = {}, {}
-    for number, row in enumerate(rows, 2):
-        if not row:
-            continue
-        place = f"{path}, line {number}"
+def _csv_rows(path, id_column, target_column, encoding):
+    """Yields the place, the series and the target of each row, or with `id_column` of each id.
+
+    Rows are then steps, whose columns are channels.
+    """
+    wanted = {target_column, id_column} - {None}
+    rows = read_csv(path, encoding, None, wanted, header=True)
+    names = next(rows, ("", []))[1]
+    if not names:
+        return
+    others = _columns(path, names, id_column, target_column)
+    target, key = (names.index(name) if name in names else None for name in (target_column, id_column))
+    found = {}
+    for place, row in rows:
         if len(row) != len(names):
             raise ValueError(f"{place} must have {len(names)} columns. Received: {len(row)}")
-        key = row[names.index(id_column)] if id_column else number
-        found.setdefault(key, []).append([_number(row[other], place) for other in others])
-        if target is not None and targets.setdefault(key, row[target].strip()) != row[target].strip():
-            raise ValueError(f"{place}: all steps of a series must have one target. Received: {row[target]!r}")
-    series = [np.array(steps, "float32") if id_column else _trimmed(_joined(steps)) for steps in found.values()]
-    return series, None if target is None else list(targets.values())
+        if key is not None and not row[key]:
+            raise ValueError(f"{place} must have an id in the column {id_column!r}. Received: an empty one")
+        own = None if target is None else row[target]
+        first, steps, known = found.setdefault(place if key is None else row[key], (place, [], own))
+        steps.append([_number(row[other], place) for other in others])
+        if own != known:
+            raise ValueError(f"{place}: all steps of a series must have one target. Received: {own!r}")
+    for first, steps, own in found.values():
+        yield first, _trimmed(_joined(steps)) if key is None else np.array(steps, "float32"), own
+
+
+def _columns(path, names, id_column, target_column):
+    """Returns the places of the columns of values."""
+    if id_column == target_column:
+        raise ValueError(f"--id-column and --target-column must differ. Received: {id_column!r} for both")
+    if id_column and id_column not in names:
+        raise ValueError(f"--id-column must be a column of {path}. Received: {id_column!r}, not in {', '.join(names)}")
+    known = names[1:] if names[0] in INDEX else names
+    if len({*known, ""}) <= len(known):
+        raise ValueError(f"{path}: every column needs a name of its own. Received: {', '.join(names)}")
+    others = [place for place, name in enumerate(names) if name in known and name not in (id_column, target_column)]
+    if not others:
+        raise ValueError(f"{path} must have a column of values beside id and target. Received: {', '.join(names)}")
+    return others
 
 
 def _trimmed(series):

@@ -1,7 +1,7 @@
 """The settings of a run on time series."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, model_arguments
+from recipes.engine.settings import Settings, check_encoding, model_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 TASKS = ("regression", "classification")
@@ -21,9 +21,13 @@ class Series:
     embedded: bool = option(False, "the embedded task, made by code: the product of two marked values far apart")
     task: str = option("regression", "what a series has: a number or a class", TASKS)
     id_column: str | None = option(
-        None, "column of a CSV file that tells series apart, a row a step; none: a row a series", metavar="NAME"
+        None,
+        "column of a CSV file that tells series apart, a row a step; none: a row a series",
+        changeable=True,
+        metavar="NAME",
     )
     target_column: str = option("target", "column of a CSV file", metavar="NAME")
+    encoding: str = option("utf-8", "encoding of the files, such as latin-1 or utf-16", changeable=True)
     max_length: int | None = option(None, "steps of a series that are read; none: the longest to train on", at_least=2)
     batch_size: int = option(32, "series a step", at_least=1)
 
@@ -53,6 +57,7 @@ class SeriesConfig(Series, Model, Settings):
 
     def __post_init__(self):
         super().__post_init__()
+        check_encoding(self.encoding)
         if self.test and not self.train:
             raise ValueError(f"--test needs --train. Received: test={self.test}, without --train")
         if (share := self.validation_share) is not None and not 0 < share < 1:

@@ -4,12 +4,13 @@ import hashlib
 import io
 import json
 import math
+import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import is_number, read_json, write_atomically
 from keras_headattn.data import MemoryBatches, choose_buckets
 from keras_headattn.serving import save_signatures
 from keras_headattn.utils import new_figure
@@ -25,7 +26,7 @@ NOTES = "series.json"
 BUCKETS = 3
 SMOKE_TEST = """
 found = call(series=tf.constant(given, tf.float32))
-values = found["classes" if "classes" in found else "values"].numpy()
+values = found["classes"][:, 0].numpy() if "classes" in found else found["values"].numpy()
 result = [value.decode() if isinstance(value, bytes) else f"{value:.3f}" for value in values.tolist()]
 """
 
@@ -55,14 +56,15 @@ class SeriesTask(Task):
         for part in (self.data.validation, *self.data.tests.values()):
             self._check(part, self.data.train)
 
-    def read(self, path, labelled=True, id_column=None):
-        """Reads a `SeriesSet`; `id_column` is that of the settings by default."""
-        found = read_series(path, id_column or self.config.id_column, self.config.target_column, labelled)
+    def read(self, path, labelled=True):
+        """Reads a `SeriesSet`."""
+        found = read_series(path, self.config.id_column, self.config.target_column, labelled, self.config.encoding)
         if labelled and self.config.task == "regression":
             for target in found.targets:
-                if not _is_number(target):
+                if not is_number(target):
                     raise ValueError(
-                        f"Targets must be numbers; give --task classification for classes. Received: {target!r}, {path}"
+                        f"Targets must be finite numbers; give --task classification for classes. "
+                        f"Received: {target!r}, {path}"
                     )
         return found
 
@@ -97,6 +99,15 @@ class SeriesTask(Task):
         if self.data:
             self.run.keep(NOTES, json.dumps(self._learn(self.data.train), indent=1) + "\n")
         self.notes = read_json(self.run.folder / NOTES)
+        if self.data:
+            self.report_cut("training", self.data.train.series)
+            self.report_cut("validation", self.data.validation.series)
+
+    def report_cut(self, name, series):
+        """Writes to standard error how many series have values behind the steps that are read."""
+        most = self.notes["max_length"]
+        if count := sum(not np.isnan(each[most:]).all() for each in series):
+            print(f"{name}: {count} of {len(series)} series have more than {most} steps and were cut", file=sys.stderr)
 
     def _learn(self, train):
         steps = np.concatenate(train.series).astype("float64")
@@ -156,6 +167,7 @@ class SeriesTask(Task):
     def evaluate(self, model, tests):
         for name, part in tests.items():
             self._check(part, self.data.train if self.data else SeriesSet("", part.series, self.classes or []))
+            self.report_cut(name, part.series)
             outputs, folder = self.predict(model, part.series), self.run.results / name
             folder.mkdir(parents=True, exist_ok=True)
             if self.classes:
@@ -181,10 +193,12 @@ class SeriesTask(Task):
 
         def call(series):
             outputs = model(series, training=False)
+            rest = series[:, self.notes["max_length"] :]
+            cut = {"is_cut": tf.reduce_any(tf.logical_not(tf.math.is_nan(rest)), axis=[1, 2])}
             if not self.classes:
-                return {"values": outputs[:, 0]}
-            scores = tf.nn.softmax(outputs)
-            return {"classes": tf.gather(names, tf.argmax(scores, axis=1)), "scores": scores}
+                return {"values": outputs[:, 0]} | cut
+            scores, places = tf.math.top_k(tf.nn.softmax(outputs), len(self.classes))
+            return {"classes": tf.gather(names, places), "scores": scores} | cut
 
         path = save_signatures({"serving_default": (call, [spec])}, self.config.export_folder, run=self.config.run)
         print(f"SavedModel: {path}")
@@ -244,10 +258,3 @@ def score_numbers(folder, predicted, targets):
     figure.savefig(picture, dpi=110, format="png")
     write_atomically(folder / "predictions.png", picture.getvalue())
     return {name: score for name, score in scores.items() if score is not None}, [f"{value:.6g}" for value in predicted]
-
-
-def _is_number(text):
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False

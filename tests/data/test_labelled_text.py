@@ -75,7 +75,7 @@ def test_labels_in_front_and_files_that_belong_together(tmp_path):
     ("a.jsonl", '{"text": 1, "label": 2}\n{"text"\n'),
 ])  # fmt: skip
 def test_damaged_lines(tmp_path, name, text):
-    with pytest.raises(ValueError, match=f"{name}, line 2 is not "):
+    with pytest.raises(ValueError, match=f"{name}, line 2 "):
         read_labelled([write(tmp_path / name, text)], "text", "label")
 
 

@@ -32,6 +32,10 @@ def test_a_table(pair, tmp_path):
 @pytest.mark.parametrize("text, name, received", [
     ("a b\n", "Line 1 of ", "'a b'"),
     ("a b much\n", "Line 1 of ", "'a b much'"),
+    ("a b nan\n", "Line 1 of ", "'a b nan'"),
+    ("a b inf\n", "Line 1 of ", "'a b inf'"),
+    ("a b -1\n", "Line 1 of ", "'a b -1'"),
+    ("a b 5\n", "Line 1 of ", "'a b 5'"),
     ("a b 0.5\n", "pieces", "lex.s2t without one"),
     ("", "pieces", "lex.s2t without one"),
 ])  # fmt: skip

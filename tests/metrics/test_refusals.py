@@ -67,6 +67,7 @@ GLOVE = "the 1 2\ndog 5 6\n"
     [
         (GLOVE + "dog 7\n", "Line 3", "'dog 7"),
         (GLOVE + "cat x y\n", "Line 3", "'cat x y"),
+        *((GLOVE + f"cat 1 {value}\n", "Line 3", f"'cat 1 {value}") for value in ("nan", "inf", "1e39", "1_0")),
         (GLOVE + "\n", "Line 3", "'"),
         (GLOVE, "none of the words", "vectors.txt"),
         ("", "none of the words", "vectors.txt"),

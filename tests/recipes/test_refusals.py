@@ -70,8 +70,8 @@ test_classify = refusals(
     (lambda: classify(encoder="naive_bayes", attention_regularizer="frobenius"), "--attention-regularizer", ""),
     (lambda: classify(encoder="naive_bayes", predict="number"), "--encoder naive_bayes", "predict='number'"),
     (lambda: classify(attention="talking_heads"), "--attention", "attention='talking_heads'"),
-    (lambda: embedding_width("none.txt"), "word vectors", "none.txt", FileNotFoundError),
-    (lambda: word_vector_width("none.txt"), "word vectors", "none.txt", FileNotFoundError),
+    (lambda: embedding_width("none.txt"), "file", "none.txt", FileNotFoundError),
+    (lambda: word_vector_width("none.txt"), "file", "none.txt", FileNotFoundError),
 )
 
 test_translate = refusals(

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from headattn_io.files import is_number
 from keras_headattn.analysis import evaluate_classifier
 from keras_headattn.losses import LabelSmoothedCrossentropy
 
@@ -37,7 +38,7 @@ class Classes:
             raise ValueError(f"{corpus.name} must have two labels or more. Received: {', '.join(names)}")
         if all(name.removeprefix("-").isdecimal() for name in names):
             names.sort(key=int)
-        elif len(names) > 10 and all(map(_is_number, names)):
+        elif len(names) > 10 and all(map(is_number, names)):
             raise ValueError(
                 f"The labels of {corpus.name} look like numbers: --predict number predicts them, --labels names "
                 f"classes. Received: {len(names)} labels, {', '.join(names[:5])} and so on"
@@ -143,7 +144,7 @@ class Numbers:
 
     def of(self, corpus):
         """Returns the targets of a corpus: `(N,)`. A label that is no number is a `ValueError`."""
-        if wrong := [label for label in corpus.labels if not _is_number(label)]:
+        if wrong := [label for label in corpus.labels if not is_number(label)]:
             raise ValueError(f"--predict number needs numbers in {corpus.name}. Received: {', '.join(wrong[:5])}")
         return np.array(corpus.labels, "float32")
 
@@ -171,10 +172,3 @@ class Numbers:
 
 
 KINDS = {"class": Classes, "labels": Labels, "number": Numbers}
-
-
-def _is_number(text):
-    try:
-        return np.isfinite(float(text))
-    except ValueError:
-        return False

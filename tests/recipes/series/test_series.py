@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from recipes.series.__main__ import main
 from recipes.series.demo import make_demo
+from recipes.series.task import pad
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -59,16 +61,34 @@ def test_predictions_of_files(quick, recipe, tmp_path):
     assert "rmse" in recipe("evaluate", quick[0] / "run", "--test", path)
 
 
-def test_classes_of_files_without_attention(recipe, tmp_path):
+def test_classes_of_files_without_attention(recipe, tmp_path, capsys):
     parts = make_demo("classification")
     files = {name: write(tmp_path / f"{name}.ts", part) for name, part in parts.items()}
     printed = recipe(
         "--quick", "--epochs", 1, "--task", "classification", "--attention", "none", "--train", files["train"],
-        "--test", files["test"], "--run", tmp_path / "run", "--export", "none",
+        "--test", files["test"], "--run", tmp_path / "run", "--export", tmp_path / "exported", "--samples", 0,
+        "--max-length", 40,
     )  # fmt: skip
     assert "test: accuracy 0." in printed
     assert (tmp_path / "run" / "results" / "test" / "confusion.png").exists()
-    assert set(recipe("predict", tmp_path / "run", files["test"]).split()) <= {"same", "other"}
+    capsys.readouterr()
+    main(["predict", str(tmp_path / "run"), str(files["test"])])
+    printed, warned = capsys.readouterr()
+    lengths = [len(series) for series in parts["test"].series]
+    assert f"{sum(length > 40 for length in lengths)} of 400 series have more than 40 steps" in warned
+    call = tf.saved_model.load(tmp_path / "exported" / "1").signatures["serving_default"]
+    found = call(series=tf.constant(pad(parts["test"].series, 400, max(lengths), 2)))
+    assert [row[0].decode() for row in found["classes"].numpy()] == printed.split()
+    assert all({*row} == {b"same", b"other"} for row in found["classes"].numpy().tolist())
+    np.testing.assert_array_equal(found["scores"][:, 0], tf.reduce_max(found["scores"], axis=1))
+    assert found["is_cut"].numpy().tolist() == [length > 40 for length in lengths]
+
+
+def test_other_encodings(recipe, tmp_path):
+    rows = [f"Größe;{n};{n}" for n in range(9)]
+    (tmp_path / "train.csv").write_text("\n".join(["Zähler;s;target", *rows]), encoding="latin-1")
+    found = recipe("--train", tmp_path / "train.csv", "--encoding", "latin-1", "--dry-run")
+    assert "must be a finite number" in found and "'Größe'" in found
 
 
 @pytest.mark.parametrize(
