@@ -565,7 +565,7 @@ function viewOfAnswer(model, answer, texts) {
 function noteOf(answer, count) {
   if (!answer.is_cut) return undefined;
   const read = count === undefined || answer.second_pieces ? "" : ` at ${count} tokens`;
-  return `The text was cut${read}: it is longer than this model reads, and the answer knows nothing of the rest.`;
+  return `The ${answer.answers ? "question" : "text"} was cut${read}: it is longer than this model reads, and the answer knows nothing of the rest.`;
 }
 
 const cut = (weights, queries, keys) => weights.map((rows) => rows.slice(0, queries).map((row) => row.slice(0, keys)));

@@ -20,12 +20,12 @@ def answers_of(run, windows, max_answer_length, top, threshold):
         contexts = clean_utf8(contexts)
         inputs, pieces = windows(questions, contexts)
         padded = {name: ids.to_tensor(pad_id if name == "token_ids" else 0) for name, ids in inputs.items()}
-        count, rows = tf.size(contexts), pieces.pop("rows")
+        count, rows, is_cut = tf.size(contexts), pieces.pop("rows"), pieces.pop("is_cut")
         logits = run(tf.nest.map_structure(not_empty, padded))[: tf.size(rows)]
         pieces = {name: values.to_tensor(0) for name, values in pieces.items()}
         scores, *spans = best_spans(logits, pieces, rows, count, max_answer_length, max(top, N_BEST))
         no_answer = -tf.math.unsorted_segment_max(-tf.reduce_sum(logits[:, :, 0], axis=1), rows, count)
-        return _named(contexts, scores, *spans, no_answer, top, threshold)
+        return _named(contexts, scores, *spans, no_answer, top, threshold) | {"is_cut": is_cut}
 
     return answer
 

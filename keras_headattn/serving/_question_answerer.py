@@ -165,7 +165,8 @@ def export_question_answerer(
     - int32 `starts` and `ends` `(B, top)`, the first character of each in its context, and the one after its last, in
       Unicode code points, as Python counts;
     - float32 `no_answer_score` `(B,)`, the higher the less likely there is an answer, and boolean `has_answer` `(B,)`,
-      True if it is not above the threshold.
+      True if it is not above the threshold;
+    - boolean `is_cut` `(B,)`, True if a question has more than `max_question_length` pieces.
 
     All windows of all contexts of a request are read together, so long contexts may exhaust memory.
 

@@ -32,7 +32,7 @@ class QuestionWindows:
         `"token_ids"`, `"segment_ids"` if the tokenizer has segments, and `"answer_mask"`; and what the pieces are, with
         0 for those that are not of the context: `"starts"` and `"ends"`, their first character in the context and the
         one after their last, and `"may_begin"`, 1 for those that may begin an answer. Besides, int64 `"rows"` `(W,)`,
-        the index of each window's question, ascending.
+        the index of each window's question, ascending, and boolean `"is_cut"` `(N,)`, True if a question was cut.
 
     Raises:
         ValueError: if `max_length` leaves no room for a context.
@@ -65,6 +65,7 @@ class QuestionWindows:
         self, questions: tf.Tensor | Sequence[str], contexts: tf.Tensor | Sequence[str]
     ) -> tuple[dict[str, tf.RaggedTensor], dict[str, Any]]:
         asked = self.tokenizer.tokenize_with_offsets(as_strings("questions", questions))[0]
+        is_cut = asked.row_lengths() > self.max_question_length
         asked = asked[:, : self.max_question_length]
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(as_strings("contexts", contexts))
         rows, firsts, sizes = self._cut(ids.row_lengths(), self.max_length - self._beside - asked.row_lengths())
@@ -86,7 +87,8 @@ class QuestionWindows:
             inputs["segment_ids"] = among(ones, last=1)
         inputs["answer_mask"] = among(ones, first=1)
         begin = _has_most_context(places, sizes)
-        return inputs, {"starts": among(starts), "ends": among(ends), "may_begin": among(begin), "rows": rows}
+        pieces = {"starts": among(starts), "ends": among(ends), "may_begin": among(begin)}
+        return inputs, pieces | {"rows": rows, "is_cut": is_cut}
 
     def _cut(self, lengths, room):
         """Returns the row, the first piece and the number of pieces of each window, int64 `(W,)`."""

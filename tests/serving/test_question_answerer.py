@@ -88,8 +88,11 @@ def test_the_export_answers_alike(make_tokenizer, cpu_only, tmp_path):
         np.testing.assert_allclose(found["scores"][row], answer.scores, rtol=1e-4)
         assert found["no_answer_score"][row].numpy() == pytest.approx(answer.no_answer_score, rel=1e-4, abs=1e-4)
         assert bool(found["has_answer"][row]) == answer.has_answer
+    assert found["is_cut"].numpy().tolist() == [
+        len(ids) > SIZES["max_question_length"] for ids in tokenizer.tokenize_with_offsets(QUESTIONS)[0]
+    ]
     empty = call(question=tf.constant([], tf.string), context=tf.constant([], tf.string))
-    assert empty["answers"].shape == (0, 2) and empty["has_answer"].shape == (0,)
+    assert empty["answers"].shape == (0, 2) and empty["has_answer"].shape == empty["is_cut"].shape == (0,)
     assert [request["context"].shape for _, request in read_warmup(path)] == [(1,), (8,)]
 
 

@@ -62,6 +62,8 @@ def test_windows(make, sizes):
         for window in slow_windows(tokenizer, *sides, *sizes)
     ]
     assert pieces["rows"].numpy().tolist() == [row for row, *_ in expected]
+    asked = tokenizer.tokenize_with_offsets(QUESTIONS)[0]
+    assert pieces["is_cut"].numpy().tolist() == [len(ids) > sizes[2] for ids in asked]
     for place, name in enumerate(("token_ids", "segment_ids", "answer_mask", "starts", "ends", "may_begin"), 1):
         if name in names:
             assert names[name].to_list() == [window[place] for window in expected], name
