@@ -14,6 +14,8 @@ from headattn_io.files import Path, write_atomically
 from keras_headattn._validation import check_positive
 from keras_headattn.decoding._constraints import NEVER
 
+MOST_BYTES = 2**30  # of a saved list; a few kB may hold more than the memory
+
 
 @dataclasses.dataclass(frozen=True)
 class Shortlist:
@@ -49,6 +51,9 @@ class Shortlist:
                 f"Received: {table.dtype} of shape {table.shape}"
             )
         check_positive("size", self.size)
+        always = np.asarray(self.always)
+        if always.ndim != 1 or always.size and (always.dtype.kind != "i" or always.min() < 0):
+            raise ValueError(f"`always` must be a list of ids. Received: always={always.tolist()!r:.80}")
         if len(self.always) > self.size:
             raise ValueError(f"`always` must have at most {self.size} ids, the size. Received: {len(self.always)} ids")
 
@@ -98,8 +103,10 @@ class Shortlist:
         """
         try:
             with np.load(path) as found:
-                made = cls(found["table"], found["always"].tolist(), int(found["size"]))
-        except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+                if sum(member.file_size for member in found.zip.infolist()) > MOST_BYTES:
+                    raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+                made = cls(found["table"], found["always"].tolist(), found["size"].item())
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError, MemoryError) as error:
             raise ValueError(f"The file must be a shortlist ({error}). Received: {path}") from error
         return made if size is None else dataclasses.replace(made, size=size)
 

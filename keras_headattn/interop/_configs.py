@@ -70,10 +70,12 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 class Config:
-    """A config.json whose keys must all be known."""
+    """A config.json whose keys must all be known; one whose value is null is as absent."""
 
     def __init__(self, values, path):
-        self.values = values
+        if not isinstance(values, dict):
+            raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
+        self.values = {key: value for key, value in values.items() if value is not None}
         self.path = path
         self._read = set(HARMLESS)
 
@@ -83,8 +85,6 @@ class Config:
             values = read_json(path)
         except (ValueError, OSError) as error:
             raise ValueError(f"The configuration cannot be read. Received: {error}") from error
-        if not isinstance(values, dict):
-            raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
         return cls(values, path)
 
     def __getitem__(self, key):
@@ -144,7 +144,7 @@ class Config:
                     f"The configuration has the key {key!r}, which is not known here and may change what the model "
                     f"computes; `ignore=[{key!r}]` passes it over. Received: {key}={value!r} in {self.path}"
                 )
-            if value != FIXED[key] and not (value is None or FIXED[key] in (None, {}, False) and not value):
+            if value != FIXED[key] and not (FIXED[key] in (None, {}, False) and not value):
                 raise ValueError(f"`{key}` must be {FIXED[key]!r} here. Received: {key}={value!r} in {self.path}")
 
 

@@ -2,12 +2,13 @@
 
 import pathlib
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from headattn_io.files import Path
+from headattn_io.files import Path, sync
 from keras_headattn._types import AttentionLike
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._copying import Names, copy_weights
@@ -110,7 +111,7 @@ def to_electra(model: ElectraPretraining, path: Path) -> None:
     Args:
         model: `ElectraPretraining` with multi-head attention.
         path: str or path of the checkpoint without ending, such as "electra/model.ckpt-1000". Its folder is created if
-            missing, and existing files are replaced.
+            missing, and existing files are replaced. If that is interrupted, there is no checkpoint.
 
     Raises:
         ValueError: if the program has no equivalent; nothing is written then.
@@ -123,13 +124,20 @@ def to_electra(model: ElectraPretraining, path: Path) -> None:
     discriminator, generator = parts
     generator = {re.sub(r"^electra\.(?!embeddings\.)", "generator.", name): x for name, x in generator.items()}
     tensors = dict(_of_google(name, tensor) for name, tensor in (generator | discriminator).items())
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    tf.raw_ops.SaveV2(
-        prefix=str(path),
-        tensor_names=list(tensors),
-        shape_and_slices=[""] * len(tensors),
-        tensors=[tf.constant(tensor) for tensor in tensors.values()],
-    )
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as half:
+        tf.raw_ops.SaveV2(
+            prefix=f"{half}/{path.name}",
+            tensor_names=list(tensors),
+            shape_and_slices=[""] * len(tensors),
+            tensors=[tf.constant(tensor) for tensor in tensors.values()],
+        )
+        path.with_name(f"{path.name}.index").unlink(missing_ok=True)  # without it there is no checkpoint
+        for part in sorted(pathlib.Path(half).iterdir()):  # data, then index
+            sync(part)
+            part.replace(path.with_name(part.name))
+    sync(path.parent)
 
 
 def _of_google(name, tensor):

@@ -1,5 +1,6 @@
 """Writing models for Hugging Face's transformers."""
 
+import contextlib
 import json
 import pathlib
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import Path, write_atomically
+from headattn_io.files import Path, atomic_path, write_atomically
 from keras_headattn.interop._copying import Names
 from keras_headattn.interop._export_transformer import of_transformer
 from keras_headattn.interop._modernbert import of_modernbert
@@ -16,6 +17,7 @@ from keras_headattn.interop._tables import BERT, HEADS, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert, ElectraPretraining, Transformer
 
+WEIGHTS = "model.safetensors"
 CLASSES = {
     ("bert", None): "BertModel",
     ("bert", "MaskedLM"): "BertForMaskedLM",
@@ -59,7 +61,8 @@ def to_hugging_face(
         model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier`, `TokenClassifier` and
             `SpanAnswerer`; `T5`; a `Transformer`; or `ElectraPretraining`, written to folders `generator` and
             `discriminator`.
-        folder: str or path, created if missing. Existing files are replaced.
+        folder: str or path, created if missing. Existing files are replaced. If that is interrupted, the folder
+            has no model, or the old one.
         model_type: "bert", "roberta", "electra" or "modernbert", for encoders. Default `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
             written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
@@ -74,8 +77,6 @@ def to_hugging_face(
     >>> all(np.array_equal(a, b) for a, b in zip(model.get_weights(), same.get_weights(), strict=True))
     True
     """
-    import safetensors.numpy
-
     if (source_tokenizer is None) != (target_tokenizer is None):
         raise ValueError(
             "Give both `source_tokenizer` and `target_tokenizer`, or none. "
@@ -86,12 +87,24 @@ def to_hugging_face(
     if isinstance(model, ElectraPretraining):
         parts, model_type = {"generator": model.generator, "discriminator": model.discriminator}, "electra"
     converted = {part: _converted(each, model_type, tokenizers) for part, each in parts.items()}
-    for part, (config, tensors, *files) in converted.items():
-        written = {"model.safetensors": safetensors.numpy.save(tensors, metadata={"format": "pt"})}
-        for name, content in (written | dict(*files) | {"config.json": config}).items():
-            if isinstance(content, dict):
-                content = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-            write_atomically(folder / part / name, content)
+    _write({folder / part: each for part, each in converted.items()})
+
+
+def _write(folders):
+    """Writes configurations, tensors and files by folder; until all are written, the weights are an empty file."""
+    import safetensors.numpy
+
+    with contextlib.ExitStack() as stack:
+        for folder, (_, tensors, *_) in folders.items():
+            half = stack.enter_context(atomic_path(folder / WEIGHTS))
+            half.write_bytes(safetensors.numpy.save(tensors, metadata={"format": "pt"}))
+        for folder in folders:
+            write_atomically(folder / WEIGHTS, b"")
+        for folder, (config, _, *files) in folders.items():
+            for name, content in (dict(*files) | {"config.json": config}).items():
+                if isinstance(content, dict):
+                    content = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+                write_atomically(folder / name, content)
 
 
 def _converted(model, model_type, tokenizers):

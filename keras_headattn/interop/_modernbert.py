@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from keras_headattn.interop._configs import Config
 from keras_headattn.interop._copying import Names
 from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
 from keras_headattn.interop._sizes import check_sizes
@@ -65,15 +66,17 @@ def modernbert_arguments(config):
 def _bases(config):
     """Returns the base of the rotary frequencies by kind of layer."""
     bases = {FULL: config.number("global_rope_theta", 160_000.0), SLIDING: config.number("local_rope_theta", 10_000.0)}
-    given = config.get("rope_parameters") or {}
-    for kind, values in given.items():
-        values = values or {}
-        if kind not in bases or set(values) - {"rope_type", "rope_theta"} or values.get("rope_type") != "default":
+    given = config.get("rope_parameters", {})
+    for kind, values in given.items() if isinstance(given, dict) else [(None, given)]:
+        if values is None:
+            continue
+        is_known = kind in bases and isinstance(values, dict) and not set(values) - {"rope_type", "rope_theta"}
+        if not is_known or values.get("rope_type") != "default":
             raise ValueError(
                 f"`rope_parameters` must be of {FULL} and {SLIDING}, each of rope_type 'default' with a rope_theta. "
                 f"Received: {given} in {config.path}"
             )
-        bases[kind] = values.get("rope_theta", bases[kind])
+        bases[kind] = Config(values, config.path).number("rope_theta", bases[kind])
     return bases
 
 
@@ -82,7 +85,8 @@ def _global_every(config, num_layers):
     every, kinds = config.integer("global_attn_every_n_layers", 3, least=1), config.get("layer_types")
     if kinds is None:
         return every
-    every = next((i for i, kind in enumerate(kinds) if i and kind == FULL), num_layers)
+    listed = kinds if isinstance(kinds, list) else ()
+    every = next((i for i, kind in enumerate(listed) if i and kind == FULL), num_layers)
     if kinds != [SLIDING if i % every else FULL for i in range(num_layers)]:
         raise ValueError(
             f"`layer_types` must have {FULL} first and at equal distances, else {SLIDING}. "

@@ -263,7 +263,12 @@ def _head_arguments(head, kind, config, tensors):
     if cls is EncoderClassifier:
         arguments["kind"] = kind
         if kind == "modernbert":
-            arguments["pooling"] = POOLINGS[config.get("classifier_pooling", "cls")]
+            pooling = config.get("classifier_pooling", "cls")
+            if pooling not in list(POOLINGS):
+                raise ValueError(
+                    f"`classifier_pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r} in {config.path}"
+                )
+            arguments["pooling"] = POOLINGS[pooling]
     return cls, arguments
 
 

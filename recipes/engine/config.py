@@ -190,7 +190,7 @@ def _value(text):
         return words[text.lower()]
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two of deeply nested ones
         return tuple(map(_value, text.removesuffix(",").split(","))) if "," in text else text
 
 

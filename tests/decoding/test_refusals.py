@@ -102,6 +102,7 @@ def shortlist(**arguments):
 test_shortlists = refusals(
     (lambda: Shortlist(np.zeros(3, "int32")), "`table`", "int32 of shape"),
     (lambda: Shortlist(np.array([[-1]])), "`table`", ""),
+    *values(functools.partial(Shortlist, np.array([[1]])), always=([-1], [0.5], [[1], [2]])),
     *values(shortlist, size=(0,)),
     (lambda: shortlist(size=1, always=[1, 2]), "`always`", "2 ids"),
     (lambda: Shortlist.from_probabilities([1], [5, 6], [0.5], source_size=3), "length", "1, 2 and 1"),

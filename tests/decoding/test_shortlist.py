@@ -1,5 +1,7 @@
 """Search among few tokens: as if all others were suppressed; and lists learnt from pairs of sentences."""
 
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -84,3 +86,14 @@ def test_files(tmp_path):
     (tmp_path / "text.npz").write_text("no list")
     with refused("shortlist", "text.npz"):
         Shortlist.load(tmp_path / "text.npz")
+    np.savez(tmp_path / "sizes.npz", table=made.table, always=[7, 8], size=[9, 9, 9])
+    with refused("shortlist", "sizes.npz"):
+        Shortlist.load(tmp_path / "sizes.npz")
+    with zipfile.ZipFile(tmp_path / "list.npz") as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    header = parts["table.npy"].replace(b"'shape': (2, 2), }" + b" " * 14, b"'shape': (2" + b"0" * 14 + b", 2), }")
+    with zipfile.ZipFile(tmp_path / "lies.npz", "w") as file:
+        for name, data in (parts | {"table.npy": header}).items():
+            file.writestr(name, data)
+    with refused("shortlist", "lies.npz"):
+        Shortlist.load(tmp_path / "lies.npz")

@@ -84,7 +84,11 @@ def test_out_again(layout, tmp_path):
         assert {name: found.get(name, given[name]) for name in given} == given
 
 
-def test_there_and_back(tmp_path):
+def interrupted(source, target):
+    raise KeyboardInterrupt
+
+
+def test_there_and_back(tmp_path, monkeypatch):
     """Without a projection of the generator's embeddings, which are as wide as itself; with another attention."""
     model = make(embedding_dim=6)
     model.build()
@@ -93,6 +97,13 @@ def test_there_and_back(tmp_path):
     arguments = dict(
         num_heads=3, generator_arguments={"num_heads": 1, "attention": "talking_heads"}, attention="evolving"
     )
+    to_electra(model, tmp_path / "model.ckpt")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", interrupted)
+        to_electra(model, tmp_path / "model.ckpt")
+    with pytest.raises(FileNotFoundError, match="Received: "):  # no index of the old with data of the new
+        from_electra(tmp_path / "model.ckpt", MASK, SPECIAL)
+    to_electra(model, tmp_path / "model.ckpt")
     again, reports = from_electra(tmp_path / "model.ckpt", MASK, SPECIAL, return_report=True, **arguments)
     assert reports["discriminator"].initialised == ["block_1/attention/map_kernel", "block_1/attention/map_bias"]
     assert len(reports["generator"].initialised) == 4

@@ -1,5 +1,8 @@
 """Out to Hugging Face's layout, in again, and what has no equal there."""
 
+import itertools
+import os
+
 import keras
 import numpy as np
 import pytest
@@ -100,6 +103,27 @@ def test_a_file_is_replaced_in_full(tmp_path):
         to_hugging_face(Bert(**SIZES, attention="evolving"), tmp_path)
     assert from_pretrained(tmp_path).num_layers == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("done", range(3))
+def test_an_interrupted_export_leaves_no_mixture(done, tmp_path, monkeypatch):
+    old, new = (built(Bert(**SIZES, activation=name)) for name in ("relu", "gelu"))
+    to_hugging_face(old, tmp_path)
+    replace, calls = os.replace, itertools.count()
+
+    def interrupted(*paths):
+        if next(calls) == done:
+            raise KeyboardInterrupt
+        replace(*paths)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", interrupted)
+        to_hugging_face(new, tmp_path)
+    if done == 0:
+        assert from_pretrained(tmp_path).activation == "relu"
+    else:
+        with refused("damaged", "model.safetensors"):
+            from_pretrained(tmp_path)
 
 
 def transformer(**arguments):

@@ -300,13 +300,13 @@ def test_a_layer_of_a_huge_number(tmp_path):
 
 
 WRONG = [
-    ("bert", "hidden_act", [None, 5, ["gelu"]]), ("bert", "layer_norm_eps", [None, "x", [1], float("nan"), -1]),
-    ("bert", "pad_token_id", [10**30, -1, None, 30, 0.0]), ("bert", "vocab_size", ["30", 30.0, True, [30], None, 0]),
+    ("bert", "hidden_act", [5, ["gelu"]]), ("bert", "layer_norm_eps", ["x", [1], float("nan"), -1]),
+    ("bert", "pad_token_id", [10**30, -1, 30, 0.0]), ("bert", "vocab_size", ["30", 30.0, True, [30], None, 0]),
     ("bert", "num_attention_heads", [0, "2"]), ("bert", "hidden_dropout_prob", [1, "x", -0.1]),
-    ("bert", "initializer_range", [None, float("inf")]), ("roberta", "pad_token_id", [-1, 30]),
-    ("electra", "embedding_size", ["6", 0]), ("t5", "feed_forward_proj", [None, 1, ["relu"]]),
-    ("t5", "layer_norm_epsilon", ["x", None]), ("t5", "tie_word_embeddings", [None, "yes"]),
-    ("t5", "num_decoder_layers", ["1", 0]), ("t5", "relative_attention_max_distance", [None, 0, 10**30]),
+    ("bert", "initializer_range", [float("inf")]), ("roberta", "pad_token_id", [-1, 30]),
+    ("electra", "embedding_size", ["6", 0]), ("t5", "feed_forward_proj", [1, ["relu"]]),
+    ("t5", "layer_norm_epsilon", ["x"]), ("t5", "tie_word_embeddings", ["yes"]),
+    ("t5", "num_decoder_layers", ["1", 0]), ("t5", "relative_attention_max_distance", [0, 10**30]),
 ]  # fmt: skip
 
 
@@ -319,6 +319,21 @@ def test_values_of_another_kind(kind, key, values, tmp_path):
         with pytest.raises(ValueError, match=rf"`?{key}`?.* Received: ") as error:
             from_pretrained(tmp_path)
         assert "\n" not in str(error.value) and "config.json" in str(error.value)
+
+
+@pytest.mark.parametrize("kind, keys", [
+    ("bert", ["hidden_act", "layer_norm_eps", "pad_token_id", "initializer_range", "is_decoder"]),
+    ("t5", ["layer_norm_epsilon", "relative_attention_max_distance", "tie_word_embeddings", "num_decoder_layers"]),
+])  # fmt: skip
+def test_null_is_as_absent(kind, keys, tmp_path):
+    keys = [*keys, "bad_words_ids", "architectures", "torch_dtype", "decoder_start_token_id"]
+    write(tmp_path, kind)
+    found = []
+    for nulls in (dict.fromkeys(keys), {}):
+        config = {key: value for key, value in CONFIGS[kind].items() if key not in keys} | nulls
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        found.append(from_pretrained(tmp_path, head="encoder" if kind == "t5" else None).get_config())
+    assert str(found[0]) == str(found[1])
 
 
 @pytest.mark.parametrize("kept", ["encoder", "decoder", "lm_head"])

@@ -129,6 +129,8 @@ def test_arguments_of_a_layer(capsys):
     assert found["arguments"] == dict(
         alpha=0.1, mixture=("random", "dense"), mode="sum", width=None, gate=True, sizes=(3, 5)
     )
+    nested = "-" * 10_000 + "1"
+    assert parse("--arguments", f"mode={nested}")["arguments"] == {"mode": nested}
     with pytest.raises(SystemExit):
         parse("--arguments", "alpha")
     assert "NAME=VALUE. Received: alpha" in capsys.readouterr().err
