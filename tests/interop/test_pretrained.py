@@ -323,7 +323,7 @@ def test_values_of_another_kind(kind, key, values, tmp_path):
 
 @pytest.mark.parametrize("kind, keys", [
     ("bert", ["hidden_act", "layer_norm_eps", "pad_token_id", "initializer_range", "is_decoder"]),
-    ("t5", ["layer_norm_epsilon", "relative_attention_max_distance", "tie_word_embeddings", "num_decoder_layers"]),
+    ("t5", ["layer_norm_epsilon", "relative_attention_max_distance", "tie_word_embeddings"]),
 ])  # fmt: skip
 def test_null_is_as_absent(kind, keys, tmp_path):
     keys = [*keys, "bad_words_ids", "architectures", "torch_dtype", "decoder_start_token_id"]
@@ -332,8 +332,8 @@ def test_null_is_as_absent(kind, keys, tmp_path):
     for nulls in (dict.fromkeys(keys), {}):
         config = {key: value for key, value in CONFIGS[kind].items() if key not in keys} | nulls
         (tmp_path / "config.json").write_text(json.dumps(config))
-        found.append(from_pretrained(tmp_path, head="encoder" if kind == "t5" else None).get_config())
-    assert str(found[0]) == str(found[1])
+        found.append(re.sub(r"_\d+'", "'", str(from_pretrained(tmp_path).get_config())))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("kept", ["encoder", "decoder", "lm_head"])
