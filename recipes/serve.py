@@ -149,7 +149,7 @@ def _check_no_run(folder):
 
 def _label(given):
     label, equals, version = given.partition("=")
-    if not equals or not version.isdecimal():
+    if not equals or not (version.isascii() and version.isdecimal()):
         raise ValueError(f"--label takes names of versions, such as stable=1. Received: {given}")
     return label, int(version)
 

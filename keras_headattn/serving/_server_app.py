@@ -4,6 +4,7 @@ import asyncio
 import collections
 import functools
 import json
+import re
 import time
 
 from headattn_io.optional import optional_import
@@ -17,6 +18,7 @@ from keras_headattn.serving._server_json import (
     to_tensors,
 )
 from keras_headattn.serving._server_models import find_version, status_of
+from keras_headattn.serving._versions import is_version
 
 LOOPBACK = ["127.0.0.1", "localhost", "::1"]
 MOST_HEADER_BYTES, MOST_REQUESTS, GRACE_SECONDS = 16_384, 512, 10
@@ -59,7 +61,7 @@ def _connection_class(read_seconds, write_seconds):
         def connection_made(self, transport):
             super().connection_made(transport)
             transport.set_write_buffer_limits(0)  # pause as soon as the client does not read
-            self._writing = None
+            self._writing, self._ended = None, False
             self._reading = self.loop.call_later(read_seconds, transport.abort)
             if len(self.connections) > MOST_CONNECTIONS:
                 transport.abort()
@@ -73,6 +75,13 @@ def _connection_class(read_seconds, write_seconds):
             self._reading.cancel()
             self._reading = self.loop.call_later(read_seconds, self.transport.abort)
             super().on_response_complete()
+            if self._ended and self.cycle.response_complete:
+                self.transport.close()
+
+        def eof_received(self):
+            """Keeps the connection of a client that has sent all of its request until it is answered."""
+            self._ended = self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
+            return self._ended
 
         def pause_writing(self):
             super().pause_writing()
@@ -123,6 +132,7 @@ class Api:
         return Starlette(
             routes=routes,
             middleware=[
+                Middleware(_well_formed),
                 Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
                 Middleware(CORSMiddleware, **cors),
                 Middleware(self.counted),
@@ -273,6 +283,28 @@ class Api:
             raise RequestError(413, f"A request may have {self.server.max_bytes:,} bytes. Received: {size:,} bytes")
 
 
+def _well_formed(app):
+    """Refuses requests of two lengths, in which another one may hide, of impossible ports, and of other protocols."""
+    from starlette.datastructures import Headers
+
+    async def answer(scope, receive, send):
+        headers, fault = Headers(scope=scope), ""
+        port = re.search(r":([0-9]*)$", headers.get("host", ""))
+        if "content-length" in headers and "transfer-encoding" in headers:
+            fault = "A request must have Content-Length or Transfer-Encoding, not both."
+        elif port and int(port[1] or 0) >= 2**16:
+            fault = "The port in the header Host must be below 65,536."
+        elif scope["http_version"] not in ("1.0", "1.1"):
+            fault = "The protocol must be HTTP/1.0 or HTTP/1.1."
+        if fault:
+            refusal = _error(400, fault)
+            refusal.headers["Connection"] = "close"
+            return await refusal(scope, receive, send)
+        await app(scope, receive, send)
+
+    return answer
+
+
 async def _beside(size, function, *arguments):
     """Calls a function, in another thread if the data is large."""
     return function(*arguments) if size < LARGE else await asyncio.to_thread(function, *arguments)
@@ -284,7 +316,7 @@ def _which(request):
     parts.pop("method", None)
     number = parts.pop("version", None)
     if number is not None:
-        parts["number"] = int(number) if number.isdecimal() and len(number) < 19 else number[:20]
+        parts["number"] = int(number) if is_version(number) and len(number) < 19 else number[:20]
     return parts
 
 

@@ -12,7 +12,7 @@ from keras_headattn.serving._server_models import find_version, status_of
 
 log = logging.getLogger("keras_headattn.serving")
 CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE"}
-THREADS, MOST_CALLS, MOST_CONNECTIONS, IDLE_SECONDS = 16, 256, 128, 60
+THREADS, MOST_CALLS, MOST_CONNECTIONS = 16, 256, 128
 
 
 def make_grpc(server, port):
@@ -23,12 +23,14 @@ def make_grpc(server, port):
     options = {
         "grpc.max_receive_message_length": server.max_bytes,
         "grpc.max_allowed_incoming_connections": MOST_CONNECTIONS,
-        "grpc.max_connection_idle_ms": IDLE_SECONDS * 1000,
+        "grpc.max_connection_idle_ms": int(server.read_seconds * 1000),  # clients connect again by themselves
         "grpc.server_handshake_timeout_ms": int(server.read_seconds * 1000),
         "grpc.so_reuseport": 0,
     }
     pool = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="grpc")
-    listener = grpc.server(pool, options=list(options.items()), maximum_concurrent_rpcs=MOST_CALLS)
+    listener = grpc.server(
+        pool, interceptors=[_reader(grpc)], options=list(options.items()), maximum_concurrent_rpcs=MOST_CALLS
+    )
     calls = Calls(server)
     answered = {"Predict": calls.predict, "GetModelMetadata": calls.describe}
     predictions = _service(prediction.PredictionServiceServicer, server.metrics, **answered)
@@ -43,6 +45,31 @@ def make_grpc(server, port):
     if not bound:
         raise OSError(f"Give another --grpc-port or --host. Received: {address}:{port}, which is taken")
     return listener, bound
+
+
+def _reader(grpc):
+    """Returns an interceptor that passes on the error of a message that is no protobuf; gRPC would log it."""
+    from google.protobuf.message import DecodeError
+
+    def lenient(read):
+        def deserialize(data):
+            try:
+                return read(data)
+            except DecodeError as error:
+                return error
+
+        return deserialize
+
+    class Reader(grpc.ServerInterceptor):
+        def intercept_service(self, continuation, details):
+            handler = continuation(details)
+            if handler is None:
+                return None
+            return grpc.unary_unary_rpc_method_handler(
+                handler.unary_unary, lenient(handler.request_deserializer), handler.response_serializer
+            )
+
+    return Reader()
 
 
 class Calls:
@@ -147,6 +174,8 @@ def _answering(method, metrics):
     def answer(self, request, context):
         counted, code, message = metrics.begin("grpc"), "OK", ""
         try:
+            if isinstance(request, Exception):
+                raise bad_request("The message is no request of this method.")
             return method(request, counted)
         except RequestError as error:
             code, message = CODES.get(error.status, "INTERNAL"), error.message
