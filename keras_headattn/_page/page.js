@@ -631,7 +631,9 @@ async function askModel(model, texts, signal) {
   const found = typeof answer === "object" ? answer : { values: answer };
   const unknown = "This model was exported without the signature `attention`: its maps are not known.";
   const parts = partsOf(found);
-  const note = [noteOf(found), parts ? "" : unknown].filter(Boolean).join(" ");
+  const score = parts?.length === 0 ? found.no_answer_score : undefined;
+  const surer = score === undefined ? "" : `The score of no answer is ${number(score)}: the higher, the surer.`;
+  const note = [noteOf(found), parts ? surer : unknown].filter(Boolean).join(" ");
   const classes = parts ?? found.classes?.map((label, index) => [label, found.scores[index]]);
   const nothing = parts?.length === 0 ? "Nothing was found." : undefined;
   return {
@@ -656,6 +658,7 @@ function show(found) {
 function showError(message) {
   $("error").textContent = message;
   $("error").hidden = !message;
+  if (message) $("error").scrollIntoView({ block: "nearest" });
 }
 
 function startTheme() {
@@ -710,7 +713,6 @@ function startExamples(data) {
 
 // Texts to try, each of which a click asks of the first model.
 function offerExamples(examples) {
-  $("start").hidden = false;
   const buttons = examples.slice(0, 3).map((example) => {
     const text = Object.values(example).join(" | ");
     const onclick = () => {
@@ -720,15 +722,19 @@ function offerExamples(examples) {
     };
     return make("button", { type: "button", dir: "auto", text, onclick });
   });
-  if (buttons.length) $("examples").append("Or try: ", ...buttons.flatMap((button) => [button, ", "]).slice(0, -1));
+  const listed = buttons.flatMap((button) => [button, ", "]).slice(0, -1);
+  $("examples").replaceChildren(...(buttons.length ? ["Or try: ", ...listed] : []));
 }
 
 async function startServer() {
   $("ask").hidden = false;
   const fields = [$("model-0"), $("model-1")];
   let running = null;
+  let listed = [];
   const models = () => fields.map((field) => field.value.trim()).filter(Boolean);
   const adapt = async () => {
+    const [chosen] = fields[0].value.trim().split("/");
+    offerExamples(listed.find(({ name }) => name === chosen)?.examples ?? []);
     try {
       const definitions = await Promise.all(models().map((model) => definitionsOf(model)));
       const fields = definitions.map(fieldsOf).filter(Boolean);
@@ -771,11 +777,11 @@ async function startServer() {
     });
   }
   try {
-    const listed = (await listedModels()).filter((model) => model.takes_text);
+    listed = (await listedModels()).filter((model) => model.takes_text);
     $("models").append(...listed.map(({ name }) => make("option", { value: name })));
     if (!listed.length) throw new Error("None of the models on this server takes text, which this page needs.");
     fields[0].value = listed[0].name;
-    offerExamples(listed[0].examples);
+    $("start").hidden = false;
     await adapt();
   } catch (error) {
     showError(error.message);

@@ -69,6 +69,8 @@ def server(tmp_path_factory):
         path = save_signatures(signatures, folder / name)
         if name == "demo":
             write_examples(path, [{"text": "two cats"}, {"text": "<b>three</b>"}])
+        elif name == "questions":
+            write_examples(path, [{"question": "Who?", "context": "Ann runs"}])
     with Server({name: folder / name for name in models}, port=0, max_text=100) as it:
         yield it
 
@@ -106,6 +108,10 @@ def test_the_first_screen(page):
     ]  # of digits it cannot ask  # fmt: skip
     examples = "[...document.querySelectorAll('#examples button')]"
     assert page.js(f"{examples}.map(button => button.textContent)") == ["two cats", "<b>three</b>"]
+    for model, texts in (("questions", ["Who? | Ann runs"]), ("plain", []), ("demo", ["two cats", "<b>three</b>"])):
+        page.fill("#model-0", model)
+        page.js("document.querySelector('#model-0').dispatchEvent(new Event('change'))")
+        assert page.js(f"{examples}.map(button => button.textContent)") == texts
     page.js(f"{examples}[0].click()")
     page.wait("document.querySelector('.view')")
     assert page.js("document.querySelector('#text').value") == "two cats"
@@ -210,6 +216,7 @@ def test_errors_and_models_without_maps(page):
     assert page.js(views) == 0  # no answer to another text
     run(page, model="none")
     assert page.js(error) == "There is no model “none” here. There are: demo, reviews, plain, questions."
+    assert 0 < page.js("document.querySelector('#error').getBoundingClientRect().bottom") < 300
     run(page, model="http://localhost:1/v1/models/none")
     assert page.js(error).startswith("The server does not answer")
     run(page, model="demo/versions/9")
@@ -235,6 +242,7 @@ def test_a_question_is_asked_of_a_text(page):
     assert "without the signature" not in page.js("document.querySelector('.view').textContent")
     run(page, "Who", "questions")
     assert page.js("document.querySelector('.answer').textContent") == "Nothing was found."
+    assert "0.500" in page.js("document.querySelector('.view > .said').textContent")
     page.fill("#model-0", "demo")
     page.js("document.querySelector('#model-0').dispatchEvent(new Event('change'))")
     page.wait(f"{labels} === 'Text'")

@@ -241,6 +241,7 @@ def test_versions_labels_and_metadata(server):
     ("/v1/models/numbers:predict", None, 400, "Malformed request: GET"),
     ("/v1/models/numbers:run", {"instances": [1]}, 400, "Malformed request: POST /v1/models/numbers:run"),
     (f"/v1/models/numbers/versions/{'9' * 5000}", None, 404, "Could not find version 9"),
+    ("/v1/models/numbers/versions/%D9%A1", None, 404, "Could not find version \u0661"),  # an Arabic 1
     ("/etc/passwd", None, 404, "Malformed request"),
     ("/../page.js", None, 404, "Malformed request"),
 ])  # fmt: skip
@@ -281,7 +282,11 @@ POST = b"POST /v1/models/numbers:predict HTTP/1.1\r\nHost: localhost\r\n"
     (POST + b"Origin: http://evil.example\r\nContent-Length: 0\r\n\r\n", 403, b"may not ask this server"),
     (POST + b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n", 403, b"may not ask this server"),
     (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", 400, b""),
+    (b"GET / HTTP/3.0\r\nHost: localhost\r\n\r\n", 400, b""),
+    (POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n",
+     400, b"not both"),
     *((b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host, 400, b"") for host in [
+        b"localhost:65536", b"localhost:99999999",
         b"evil.example", b"localhost.evil.example", b"localhost@evil.example", b"[::1", b"[]", b"]", b"[evil]", b"",
         b"\xe9",
     ]),
@@ -289,7 +294,16 @@ POST = b"POST /v1/models/numbers:predict HTTP/1.1\r\nHost: localhost\r\n"
 def test_half_and_odd_requests(server, data, status, message, caplog):
     answer = raw(server, data)
     assert answer.startswith(b"HTTP/1.1 %d " % status), answer
-    assert message in answer.partition(b"\r\n\r\n")[2] and caplog.text == ""
+    assert message in answer.partition(b"\r\n\r\n")[2] and answer.count(b"HTTP/1.1 ") == 1 and caplog.text == ""
+
+
+def test_clients_that_close_their_side_are_answered(server):
+    body = b'{"instances": [1]}'
+    one = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    start = time.monotonic()
+    assert raw(server, one, half=True).endswith(b'{"predictions": [3.0]}')
+    assert raw(server, one * 3, half=True).count(b"200 OK") == 3
+    assert time.monotonic() - start < 2
 
 
 def test_half_requests_end_without_a_traceback(server, caplog):

@@ -114,6 +114,18 @@ def test_idle_connections(server, many_descriptors, port):
     wait_for(lambda: server.descriptors() <= before + 5)
 
 
+def test_prefaces_alone_do_not_hold_places(server):
+    if not server.grpc_port:
+        pytest.skip("tensorflow-serving-api is not installed")
+    tensor = tensor_pb2.TensorProto(dtype=20, tensor_shape={"dim": [{"size": 1}]})
+    with contextlib.ExitStack() as stack:
+        for connection in connect(stack, server.grpc_port, 128):
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        start = time.monotonic()
+        assert "must be float32" in refusal(server, tensor, wait_for_ready=True)
+        assert time.monotonic() - start < 20
+
+
 def test_clients_that_never_read(server):
     before = server.descriptors()
     request = b"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -170,7 +182,7 @@ def test_types_of_tensors_that_hold_no_values(server, dtype):
     assert re.search("must be float32|no tensor", refusal(server, tensor))
 
 
-def refusal(server, tensor):
+def refusal(server, tensor, **options):
     """What is wrong with a tensor, as the server says over gRPC."""
     grpc = pytest.importorskip("grpc")
     predict = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
@@ -181,6 +193,6 @@ def refusal(server, tensor):
     request.inputs[name].CopyFrom(tensor)
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         with pytest.raises(grpc.RpcError) as caught:
-            service.PredictionServiceStub(channel).Predict(request, timeout=20)
+            service.PredictionServiceStub(channel).Predict(request, timeout=40, **options)
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     return caught.value.details()

@@ -98,6 +98,14 @@ def test_other_methods_are_refused_without_a_traceback(channel, method, module, 
     assert caplog.text == ""
 
 
+def test_messages_that_are_no_protobuf(channel, caplog):
+    call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+    with pytest.raises(grpc.RpcError, match="no request of this method") as caught:
+        call(b"\xff" * 9, timeout=20)
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert caplog.text == ""
+
+
 def test_metadata_and_status(channel):
     asked = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
     asked.model_spec.name = "twice"
