@@ -122,6 +122,8 @@ def _models(given):
 def _inside(folder):
     """Names and paths of the models of a folder: itself, or those one level down, if it has no version of its own."""
     inside = [] if _has_versions(folder) else [path for path in _folders(folder) if _has_versions(path)]
+    if not inside and not _has_versions(folder):
+        _check_no_runs(folder)
     return [(path.name, path) for path in sorted(inside)] or [(folder.resolve().name, folder)]
 
 
@@ -134,17 +136,26 @@ def _folders(folder):
 
 
 def _check_no_run(folder):
-    """Checks that the folder is no run; the error names its SavedModels."""
+    if where := _exports(folder):
+        raise ValueError(f"That is a run; {where}. Received: {folder}")
+
+
+def _check_no_runs(folder):
+    runs = {path.name: where for path in sorted(_folders(folder)) if (where := _exports(path))}
+    if runs:
+        shown = "; ".join(f"of {name}, {where}" for name, where in runs.items())
+        raise ValueError(f"That is a folder of runs, not of SavedModels: {shown}. Received: {folder}")
+
+
+def _exports(folder):
+    """Returns where the SavedModels of a run are, in words; `None` if the folder is no run."""
     path = folder / "config.json"
     values = read_json(path) if path.is_file() else None
     if not isinstance(values, dict) or "recipe" not in values:
-        return
-    exported = values.get("export")
-    if exported:
-        where = f"its SavedModels are in {exported.replace('{run}', folder.resolve().name)}"
-    else:
-        where = f"write one by: python -m recipes.{values['recipe']} export {folder} --export saved_models/NAME"
-    raise ValueError(f"That is a run; {where}. Received: {folder}")
+        return None
+    if exported := values.get("export"):
+        return f"its SavedModels are in {exported.replace('{run}', folder.resolve().name)}"
+    return f"write one by: python -m recipes.{values['recipe']} export {folder} --export saved_models/NAME"
 
 
 def _label(given):

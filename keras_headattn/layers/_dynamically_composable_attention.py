@@ -1,5 +1,6 @@
 from typing import Any
 
+import keras
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
@@ -110,14 +111,18 @@ class DynamicallyComposableAttention(Attention):
             factors[-1] = self._factors("query", state.query)
         if "factors" in entry:
             factors[-2] = entry["factors"]
-        logits = self._compose(logits, 0, factors) if self.pre_compose else logits
-        weights = super().weigh(logits, entry, state)
+        dtype = keras.backend.standardize_dtype(logits.dtype)
+        if self.pre_compose:
+            wide = "float32" if dtype == "float16" else dtype  # composed logits may be beyond float16
+            logits = self._compose(ops.cast(logits, wide), 0, factors)
+        weights = ops.cast(super().weigh(logits, entry, state), dtype)
         return self._compose(weights, -1, factors) if self.post_compose else weights
 
     def _compose(self, maps, number, factors):
         """Composes maps `(B, h, n, m)`; `factors` are by the axis of a map that they lack."""
-        kernel = self.static_kernel[number] if self.static else None
-        return compose_heads(maps, kernel, {axis: factor[:, number] for axis, factor in factors.items()})
+        kernel = ops.cast(self.static_kernel[number], maps.dtype) if self.static else None
+        factors = {axis: ops.cast(factor[:, number], maps.dtype) for axis, factor in factors.items()}
+        return compose_heads(maps, kernel, factors)
 
     def get_config(self) -> dict[str, Any]:
         names = ("rank", "pre_compose", "post_compose", "query_compose", "key_compose", "static")

@@ -1,5 +1,6 @@
 """Dynamically composed heads: the public code's numbers, the equations, and the layers it is at special weights."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -357,6 +358,14 @@ def test_heads_for_repulsive():
     layer = build(make(), *cross_inputs())
     expected = {"query": (1, HEADS), "key": (1, HEADS), "value": (1, HEADS), "attention_output": (0, HEADS)}
     assert oracles_variants.heads_found(layer) == expected
+
+
+def test_composed_logits_beyond_float16():
+    x = (100 * np.random.default_rng(0).standard_normal((2, 16, 64))).astype("float32")
+    for seed in range(3):
+        keras.utils.set_random_seed(seed)
+        layer = layers.DynamicallyComposableAttention(4, 16, dtype="mixed_float16")
+        assert np.isfinite(array(layer(x, x))).all()
 
 
 # -------------------------------------------------------------------------------------------------------- configuration

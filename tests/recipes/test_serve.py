@@ -60,6 +60,8 @@ def test_runs_are_no_models(tmp_path):
     write('{"recipe": "translate", "export": "saved_models/{run}"}')
     with refused(f"saved_models/{tmp_path.name}", tmp_path, SystemExit):
         main([str(tmp_path)])
+    with refused(f"saved_models/{tmp_path.name}", tmp_path.parent, SystemExit):
+        main([str(tmp_path.parent)])
     write('{"recipe": "translate", "export": null}')
     with refused(f"python -m recipes.translate export {tmp_path} --export", tmp_path, SystemExit):
         main([f"name={tmp_path}"])
