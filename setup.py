@@ -11,7 +11,7 @@ README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md")
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
-HTTP = ["starlette>=1.10", "uvicorn>=0.54", "prometheus-client>=0.23"]  # the local server
+HTTP = ["starlette>=1.10", "uvicorn>=0.54", "prometheus-client>=0.23.1"]  # the local server
 SERVING = HTTP + ["tensorflow-serving-api>=2.21"]  # and its gRPC
 TORCH = "torch>=2.13"
 CTRANSLATE2 = "ctranslate2>=4.8.5"
