@@ -52,16 +52,34 @@ def make_http(server):
     return uvicorn.Server(config)
 
 
-def _connection_class(read_seconds, write_seconds):
+def _half_closable():
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Connection(H11Protocol):
+    class HalfClosable(H11Protocol):
+        """Protocol that answers clients that have sent all of a request and closed their side."""
+
+        _ended = False
+
+        def eof_received(self):
+            self._ended = self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
+            return self._ended
+
+        def on_response_complete(self):
+            super().on_response_complete()
+            if self._ended and self.cycle.response_complete:
+                self.transport.close()
+
+    return HalfClosable
+
+
+def _connection_class(read_seconds, write_seconds):
+    class Connection(_half_closable()):
         """Connection that closes if no request begins in time or the client does not read the answer."""
 
         def connection_made(self, transport):
             super().connection_made(transport)
             transport.set_write_buffer_limits(0)  # pause as soon as the client does not read
-            self._writing, self._ended = None, False
+            self._writing = None
             self._reading = self.loop.call_later(read_seconds, transport.abort)
             if len(self.connections) > MOST_CONNECTIONS:
                 transport.abort()
@@ -75,13 +93,6 @@ def _connection_class(read_seconds, write_seconds):
             self._reading.cancel()
             self._reading = self.loop.call_later(read_seconds, self.transport.abort)
             super().on_response_complete()
-            if self._ended and self.cycle.response_complete:
-                self.transport.close()
-
-        def eof_received(self):
-            """Keeps the connection of a client that has sent all of its request until it is answered."""
-            self._ended = self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
-            return self._ended
 
         def pause_writing(self):
             super().pause_writing()
