@@ -1,5 +1,10 @@
 """Attention in chunks of queries gives what attention at once gives."""
 
+import json
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -220,6 +225,16 @@ def test_memory():
     """The map of 2,048 tokens and 4 heads takes 67 MB, and some copies; in chunks it must take less than half."""
     whole, chunks = (megabytes("talking_heads", 2048, chunk) for chunk in (None, 256))
     assert 2 * chunks < whole
+
+
+@pytest.mark.slow
+def test_memory_of_unknown_lengths():
+    """In a graph, in `fit` of several lengths and in a recipe's buckets: 400 MB in whole maps, 60 in chunks."""
+    command = [sys.executable, "-m", "tests.layers.chunks_worker"]
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    for name, (whole, chunks) in json.loads(run.stdout.splitlines()[-1]).items():
+        assert 3 * chunks < whole, name
 
 
 @pytest.mark.slow
