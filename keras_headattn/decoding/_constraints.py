@@ -13,10 +13,10 @@ NEVER = float("-inf")
 class Constraints:
     """Rules for the tokens that a search produces.
 
-    A prefix overrides all other rules. Where n-grams leave no token, `end_id` follows.
+    A prefix overrides all other rules. Where n-grams or `min_length` leave no token, `end_id` follows.
 
     Args:
-        suppress: token ids that are never produced, excluded before the softmax. Default: none.
+        suppress: token ids that are never produced, excluded before the softmax: list or int tensor. Default: none.
         min_length: int or int tensor, scalar or `(B,)`, below `max_length`: fewest tokens, without `end_id`. Default 0.
         no_repeat_ngram_size: int n: no n tokens occur twice in the same order. Default 0: no limit.
         repetition_penalty: number or scalar tensor above 0 that divides positive logits of earlier tokens and
@@ -34,7 +34,7 @@ class Constraints:
         ValueError: if an argument is invalid.
     """
 
-    suppress: Sequence[int] = ()
+    suppress: Sequence[int] | Tensor = ()
     min_length: int | Tensor = 0
     no_repeat_ngram_size: int = 0
     repetition_penalty: float | Tensor = 1.0
@@ -85,19 +85,20 @@ def restrict(constraints, logits, tokens, index, end_id, max_length):
     if constraints.no_repeat_ngram_size:
         is_repeated, repeated = _repeated_ngrams(tokens, index, constraints.no_repeat_ngram_size)
         logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
-    forbids = constraints.suppress or _is_on(constraints.min_length, 0) or constraints.force_end
-    if not (forbids or constraints.no_repeat_ngram_size):
+    suppresses, has_least = _is_on(constraints.suppress, ()), _is_on(constraints.min_length, 0)
+    if not (suppresses or has_least or constraints.force_end or constraints.no_repeat_ngram_size):
         return logits
     ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
-    if constraints.suppress:
-        logits = ops.where(ops.any(ops.equal(ids[:, None], list(constraints.suppress)), axis=1), NEVER, logits)
-    if _is_on(constraints.min_length, 0):
+    if suppresses:
+        suppress = ops.convert_to_tensor(constraints.suppress, "int32")
+        logits = ops.where(ops.any(ops.equal(ids[:, None], suppress), axis=1), NEVER, logits)
+    if has_least:
         is_early = index < ops.reshape(ops.cast(constraints.min_length, "int32"), (-1, 1, 1))
         logits = ops.where(ops.logical_and(is_early, ops.equal(ids, end_id)), NEVER, logits)
     if constraints.force_end:
         is_last = ops.equal(index, max_length - 1)
         logits = ops.where(ops.logical_and(is_last, ops.not_equal(ids, end_id)), NEVER, logits)
-    if constraints.no_repeat_ngram_size:  # nothing else may follow
+    if constraints.no_repeat_ngram_size or has_least:  # nothing else may follow
         is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
         logits = ops.where(ops.logical_and(is_stuck, ops.equal(ids, end_id)), 0.0, logits)
     return logits

@@ -23,7 +23,7 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, constraints=N
     check_positive("max_length", max_length)
     last = float("inf") if vocabulary_size is None else vocabulary_size - 1
     allowed = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
-    suppress, least = constraints.suppress, constraints.min_length
+    suppress, least = () if ops.is_tensor(constraints.suppress) else constraints.suppress, constraints.min_length
     if end_id in suppress:
         raise ValueError(f"`suppress` must be a list of token ids without `end_id`. Received: suppress={suppress!r}")
     if not ops.is_tensor(least) and least >= max_length:

@@ -21,8 +21,8 @@ MOST_BYTES = 2**30  # of a saved list; a few kB may hold more than the memory
 class Shortlist:
     """Target tokens that may translate each source token, for searches among them alone.
 
-    The output layer then computes few logits. Tokens outside cannot be produced, and log probabilities are of the
-    tokens inside.
+    The output layer then computes few logits. Tokens outside, except the end, cannot be produced, and log probabilities
+    are of the tokens inside.
 
     Source: Jean et al. 2015, "On using very large target vocabulary for neural machine translation", section 3.2.
 
@@ -234,24 +234,29 @@ def _codes(sources, targets, size):
 def narrow(model, kernels, shortlist, start_id, end_id, constraints):
     """Returns ids of the tokens of a search, what is added to their logits, and kernels and constraints for them.
 
-    Padding, end and start come first: their places are 0, 1 and 2.
+    Padding, end and start come first: their places are 0, 1 and 2. The start is allowed only if the list has it.
     """
     _check_model(model)
     shortlist = ops.cast(shortlist, "int32")
-    ids = ops.concatenate([ops.convert_to_tensor([0, end_id, start_id], "int32"), shortlist], axis=0)
-    forbidden = ops.any(ops.equal(shortlist[:, None], ops.convert_to_tensor([0, end_id, start_id], "int32")), axis=1)
-    first = [False, False, start_id in (0, end_id)]
-    forbidden = ops.concatenate([ops.convert_to_tensor(first, "bool"), forbidden], axis=0)
-    if constraints.suppress:
-        unwanted = ops.equal(ids[:, None], ops.convert_to_tensor(list(constraints.suppress), "int32"))
-        forbidden = ops.logical_or(forbidden, ops.any(unwanted, axis=1))
+    first = ops.convert_to_tensor([0, end_id, start_id], "int32")
+    ids = ops.concatenate([first, shortlist], axis=0)
+    has_start = ops.any(ops.equal(shortlist, start_id)) if start_id not in (0, end_id) else False
+    forbidden = ops.concatenate(
+        [ops.stack([True, False, ops.logical_not(has_start)]), ops.any(ops.equal(shortlist[:, None], first), axis=1)],
+        axis=0,
+    )
     kernel, bias = model.output_weights(ids)
     output = {"kernel": kernel} | ({} if bias is None else {"bias": bias})
-    constraints = dataclasses.replace(constraints, suppress=())
-    if constraints.prefix is not None:
-        places = ops.argmax(ops.cast(ops.equal(constraints.prefix[..., None], ids), "int32"), axis=-1)
-        constraints = dataclasses.replace(constraints, prefix=places)
+    tokens = {"prefix": constraints.prefix, "suppress": constraints.suppress or None}
+    places = {name: _places(each, ids) for name, each in tokens.items() if each is not None}
+    constraints = dataclasses.replace(constraints, **places)
     return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}, constraints
+
+
+def _places(tokens, ids):
+    """Returns the first place of each token in `ids`, -1 if it has none."""
+    is_here = ops.equal(ops.convert_to_tensor(tokens, "int32")[..., None], ids)
+    return ops.where(ops.any(is_here, axis=-1), ops.argmax(ops.cast(is_here, "int32"), axis=-1), -1)
 
 
 def _check_model(model):

@@ -7,12 +7,13 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.decoding import Searcher, Shortlist
-from tests.decoding.test_searcher import END, START, STEPS, sources, translator, usual
+from tests.decoding.tables import check_same, ended_tokens, log_softmax, naive_beam_search, score
+from tests.decoding.test_searcher import END, START, STEPS, one_shot_log_probs, sources, translator, usual
 from tests.models.small import TARGET_VOCABULARY, array
 from tests.refusals import refused
 
 LIST = np.array([8, 5, 7, 9, 6, 4, 0, 0], "int32")
-OTHERS = [token for token in range(TARGET_VOCABULARY) if token not in (0, END, START, *LIST)]
+OTHERS = [token for token in range(TARGET_VOCABULARY) if token not in (END, *LIST)] + [0]
 OPTIONS = {
     "greedy": dict(beam_size=1),
     "beam": dict(beam_size=3),
@@ -20,7 +21,7 @@ OPTIONS = {
         beam_size=3, min_length=2, no_repeat_ngram_size=2, repetition_penalty=1.3, coverage_penalty=0.2
     ),
     "suppressed": dict(beam_size=2, suppress=[0, 7]),
-    "samples": dict(num_samples=3, temperature=1.5, top_k=4, suppress=[0, START]),
+    "samples": dict(num_samples=3, temperature=1.5, top_k=4),
 }
 
 
@@ -51,6 +52,75 @@ def test_prefixes():
     found = Searcher(usual(), **common)(sources(), prefix=prefix, shortlist=LIST)
     expected = Searcher(usual(), suppress=OTHERS, **common)(sources(), prefix=prefix)
     np.testing.assert_array_equal(found["tokens"], expected["tokens"])
+
+
+def log_probs_among(model, source, allowed, prefix=(), suppress=()):
+    """Log probabilities over the `allowed` tokens alone; a prefix is forced, and scored without `suppress`."""
+    of_all, kept = one_shot_log_probs(model, source), [token for token in allowed if token not in suppress]
+
+    def log_probs(hypotheses):
+        found = np.full((len(hypotheses), TARGET_VOCABULARY), -np.inf)
+        for row, hypothesis, own in zip(found, hypotheses, of_all(hypotheses), strict=True):
+            step = len(hypothesis)
+            if step < len(prefix):
+                row[prefix[step]] = log_softmax(own[allowed])[allowed.index(prefix[step])]
+            else:
+                row[kept] = log_softmax(own[kept])
+        return found
+
+    return log_probs
+
+
+@pytest.mark.parametrize("favourite", [0, START, None])
+@pytest.mark.parametrize("tokens", [LIST, np.array([START, 8, 5, 0], "int32")], ids=["list", "list with the start"])
+def test_same_as_the_naive_search(tokens, favourite):
+    """Padding is never produced, and the start only if the list has it, however likely."""
+    model = usual() if favourite is None else translator(output_bias=True)
+    if favourite is not None:
+        model.tied_bias.assign(5.0 * np.eye(TARGET_VOCABULARY)[favourite])
+    allowed = [END, *(int(token) for token in tokens if token)]
+    common = dict(alpha=0.6, max_length=STEPS, start_id=START, end_id=END)
+    beam, greedy = (Searcher(model, size, **common)(sources(), shortlist=tokens) for size in (3, 1))
+    samples = Searcher(model, num_samples=8, **common)(sources(), shortlist=tokens)
+    for i, source in enumerate(sources()):
+        log_probs = log_probs_among(model, source, allowed)
+        check_same(
+            array(beam["tokens"])[i],
+            array(beam["scores"])[i],
+            naive_beam_search(log_probs, STEPS, END, 3, 0.6),
+            1e-4,
+            END,
+        )
+        for found in (greedy, samples):
+            for row, value in zip(array(found["tokens"])[i], array(found["scores"])[i], strict=True):
+                assert value == pytest.approx(score(log_probs, ended_tokens(row, END), 0.6), abs=1e-3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("prefix", [(7,), (8, 7, 9), (9,)])
+def test_scored_prefixes_with_suppressed_tokens(prefix, beam_size):
+    """A prefix overrides `suppress`, and is scored without it."""
+    model, suppress = usual(), (7, 5)
+    searcher = Searcher(
+        model, beam_size, 0.0, STEPS, START, END, suppress=suppress, score_prefix=True, return_token_scores=True
+    )
+    found = searcher(sources(), prefix=np.array([prefix] * len(sources())), shortlist=LIST)
+    allowed = [END, *(int(token) for token in LIST if token)]
+    for i, source in enumerate(sources()):
+        log_probs = log_probs_among(model, source, allowed, prefix, suppress)
+        if beam_size > 1:
+            expected = naive_beam_search(log_probs, STEPS, END, beam_size, 0.0)
+            check_same(array(found["tokens"])[i], array(found["scores"])[i], expected, 1e-4, END)
+        row = ended_tokens(array(found["tokens"])[i, 0], END)
+        assert row[: len(prefix)] == prefix
+        assert float(found["scores"][i, 0]) == pytest.approx(score(log_probs, row, 0.0), abs=1e-3)
+
+
+def test_the_end_follows_where_an_empty_list_leaves_nothing():
+    searcher = Searcher(usual(), 2, 0.0, STEPS, START, END, min_length=2)
+    found = searcher(sources(), shortlist=np.zeros(4, "int32"))
+    assert array(found["tokens"])[:, 0].tolist() == [[END] + [0] * (STEPS - 1)] * len(sources())
+    assert np.isfinite(found["scores"][:, 0]).all()
 
 
 def test_ids_of_a_batch():
