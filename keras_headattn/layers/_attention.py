@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import string
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -198,7 +199,8 @@ class Attention(Rematerialized, SavedQuantization):
         cache, index: state of step-by-step decoding, see `init_cache`.
         positions: integers `(n,)`, positions of the queries in their sequence, for `sliding_window` and relative
             positions. Default to `index`, `index + 1`, ..., or from 0 without an `index`.
-        previous_scores: map that the previous block's layer returned, `(B, h, n, m)`, or `None`.
+        previous_scores: map that the previous block's layer returned, `(B, h, n, m)`, or `None`. If a layer of a
+            `depth` above 0 needs it, `None` is a warning.
         return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers have no map
             and return `previous_scores` unchanged.
         bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`. To
@@ -310,6 +312,7 @@ class Attention(Rematerialized, SavedQuantization):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
         self.role = role
         self.depth = None if depth is None else check_index("depth", depth)
+        self._has_warned = False
         rows_are_alone = all(getattr(type(self), x) is getattr(Attention, x) for x in ALONE)
         self.query_chunk_size = as_chunk_size(query_chunk_size, self, rows_are_alone)
         if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
@@ -357,6 +360,11 @@ class Attention(Rematerialized, SavedQuantization):
     def scores_are_products(self) -> bool:
         """True if logits are products of queries and keys, as rotary positions require."""
         return True
+
+    @property
+    def reads_scores(self) -> bool:
+        """True if the layer combines its scores with those of the previous block."""
+        return self.carries_scores
 
     @property
     def rows_interact(self) -> bool:
@@ -413,6 +421,8 @@ class Attention(Rematerialized, SavedQuantization):
             needs_weights=return_attention_scores,
             kernels=kernels or {},
         )
+        if self.depth and previous_scores is None:
+            self.warn_of_missing_scores()
         masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask, attention_mask=attention_mask)
         state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids, key_lengths)
 
@@ -430,6 +440,17 @@ class Attention(Rematerialized, SavedQuantization):
         if index is not None:
             results.append(cache)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def warn_of_missing_scores(self) -> None:
+        """Warns, once, that a layer that `reads_scores` of the block before got none."""
+        if self.reads_scores and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"`previous_scores` must be given to {type(self).__name__}, which is plain attention without them: pass "
+                "those of the layer before (from `return_map=True`), of a block `state['maps']` of the block before "
+                f"(from `return_state=True`); `depth=0` means a first block. Received: previous_scores=None for {self}",
+                stacklevel=3,
+            )
 
     def _prepare(self, inputs, masks, use_causal_mask, segment_ids, key_lengths):
         """Returns the `State` of a call, with axes folded, and the query before its axes were folded."""

@@ -79,6 +79,10 @@ class EvolvingAttention(Attention):
         self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
+    def reads_scores(self) -> bool:
+        return self.alpha > 0
+
+    @property
     def looks_ahead(self) -> bool:
         return self.rows_interact and self.role in (None, "encoder")
 

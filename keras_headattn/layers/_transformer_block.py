@@ -127,6 +127,12 @@ class _Block(Rematerialized, SavedQuantization):
         is_training = training and options.get("cache") is None
         return recompute(self, run, inputs) if self.recompute and is_training and not is_capturing() else run(inputs)
 
+    def _warn_of_lost_scores(self, previous_scores, return_state):
+        """Warns of attention whose scores neither come from another block nor go to one."""
+        if self.depth is None and not previous_scores and not return_state:
+            for attention in self.attentions.values():
+                attention.warn_of_missing_scores()
+
     def _attend(self, name, x, state, previous_scores, memory=None, training=None, **call):
         """Applies a sublayer of attention, whose map and cache go into `state`."""
         y = self._normalize(name, x, state) if self.normalize_first else x
@@ -204,7 +210,7 @@ class EncoderBlock(_Block):
         x: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
-        previous_scores: `state["maps"]` of the block before.
+        previous_scores: `state["maps"]` of the block before. Evolving and RealFormer attention need it.
         return_state: returns `(y, state)`.
 
     Returns:
@@ -234,6 +240,7 @@ class EncoderBlock(_Block):
         previous_scores: dict[str, Tensor] | None = None,
         return_state: bool = False,
     ) -> Any:
+        self._warn_of_lost_scores(previous_scores, return_state)
         inputs = dict(x=x, mask=mask, attention_mask=attention_mask, bias=bias, segment_ids=segment_ids)
         x, maps = self._run(self._forward, training, inputs | {"previous_scores": previous_scores})
         return (x, {"maps": maps}) if return_state else x
@@ -270,7 +277,7 @@ class DecoderBlock(_Block):
         bias, segment_ids: as in `Attention`, of the self-attention.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, of all attentions.
-        previous_scores: `state["maps"]` of the block before.
+        previous_scores: `state["maps"]` of the block before. Evolving and RealFormer attention need it.
         return_state: returns `(y, state)`.
         x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to the Keras mask of
             `x`.
@@ -388,6 +395,7 @@ class DecoderBlock(_Block):
         x_mask: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
     ) -> Any:
+        self._warn_of_lost_scores(previous_scores, return_state)
         inputs = dict(x=x, memory=memory, memory_mask=memory_mask, attention_mask=attention_mask, bias=bias)
         inputs |= dict(segment_ids=segment_ids, positions=positions, previous_scores=previous_scores, x_mask=x_mask)
         decoding = dict(cache=cache, index=index, kernels=kernels)

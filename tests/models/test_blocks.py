@@ -4,7 +4,14 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import DecoderBlock, EncoderBlock, EvolvingAttention, FeedForward, MultiHeadAttention
+from keras_headattn.layers import (
+    DecoderBlock,
+    EncoderBlock,
+    EvolvingAttention,
+    FeedForward,
+    MultiHeadAttention,
+    RealFormerAttention,
+)
 from keras_headattn.positions import LearnedPositions, SinusoidalPositions
 from tests.models.small import array, check_close, randomize
 
@@ -121,3 +128,39 @@ def test_the_feed_forward_layer_is_regularized(cls):
             expected = [penalty(kernel).sum() for kernel in kernels]
             np.testing.assert_allclose([float(loss) for loss in one.losses], expected, rtol=1e-6)
             assert len(expected) == number
+
+
+def chain(attention, depths, passes=False):
+    """A functional model of encoder blocks, which pass their scores on or do not."""
+    inputs = keras.Input((5, WIDTH))
+    x, scores = inputs, None
+    for depth in depths:
+        layer = EncoderBlock(attention, 10, depth=depth)
+        if passes:
+            x, state = layer(x, previous_scores=scores, return_state=True)
+            scores = state["maps"]
+        else:
+            x = layer(x)
+    return keras.Model(inputs, x)
+
+
+@pytest.mark.parametrize("attention", [EvolvingAttention(2, 4), RealFormerAttention(2, 4)], ids=["evolving", "real"])
+def test_scores_that_are_not_passed_on_are_a_warning(attention):
+    for depths, count in (((0, 1, 2), 2), ((None,), 1), ((None, None), 2)):
+        with pytest.warns(UserWarning, match="`previous_scores`") as found:
+            model = chain(attention, depths)
+        assert len(found) == count
+        model(np.zeros((2, 5, WIDTH)))  # once per layer
+    for depths in ((0, 1, 2), (0,), (None, None)):  # warnings are errors
+        chain(attention, depths, passes=True)(np.zeros((2, 5, WIDTH)))
+    chain(EvolvingAttention(2, 4, alpha=0.0), (0, 1))
+    chain(MultiHeadAttention(2, 4), (None, 1))
+
+
+def test_a_layer_of_a_decoder_that_gets_no_scores_warns():
+    x = np.zeros((2, 5, WIDTH))
+    with pytest.warns(UserWarning, match="`previous_scores`") as found:
+        DecoderBlock(RealFormerAttention(2, 4), 10, depth=1)(x, x)
+    assert len(found) == 2  # one for each attention
+    with pytest.warns(UserWarning, match="`previous_scores`"):
+        RealFormerAttention(2, 4, depth=1)(x, x)
