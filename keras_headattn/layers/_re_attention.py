@@ -25,6 +25,8 @@ class ReAttention(Attention):
 
     Each head is normalised by its own mean and variance: the batch's in training, moving averages in inference, with a
     cache and if not trainable. Masked entries do not count, and are set to 0 again afterwards. Weights may be negative.
+    The batch's statistics tell a query of later ones, so training under a causal mask, or with a decoder's `role`, is
+    an error; inference is not.
 
     Source: Zhou et al. 2021, "DeepViT: Towards deeper vision transformer".
 
@@ -92,6 +94,12 @@ class ReAttention(Attention):
         averages = self.moving_mean, self.moving_variance
         if not state.training or state.cache is not None or not self.trainable:
             return (_by_head(average, mixed) for average in averages)
+        if state.masks.is_causal or self.role in ("decoder", "cross"):
+            raise ValueError(
+                "`use_causal_mask` and the roles of decoders rule out training ReAttention, whose statistics run over "
+                "later queries, too, so that a query would see them: take another attention, or set "
+                f"`trainable=False`. Received: use_causal_mask={state.masks.is_causal}, role={self.role!r}, training=True"
+            )
         counts = _sums(ops.ones_like(mixed), state.mask)
         mean = _sums(mixed, state.mask) / ops.maximum(counts, 1)
         squares = _sums(ops.square(mixed - mean), state.mask)

@@ -17,6 +17,11 @@ def check_attentions(config):
 def given_arguments(config, role="attention", name=None):
     """The name of a role's attention, and the arguments that the settings give it; arguments as of `make_attention`."""
     name = getattr(config, role) or name or config.attention
+    if name == "re_attention" and role in ("decoder_attention", "cross_attention"):
+        raise ValueError(
+            f"{flag(role)} must not be re_attention, whose statistics in training run over later tokens: name another, "
+            f"such as {flag(role)} multi_head. Received: {name}"
+        )
     given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
     check_arguments(flag(f"{role}_arguments"), given, arguments_of(name), ATTENTIONS[name])
     return name, given

@@ -80,6 +80,25 @@ def test_later_tokens_do_not_change_earlier_outputs(case, window):
     assert not array(scores)[..., future].any()
 
 
+@each_causal_layer
+def test_later_tokens_do_not_change_earlier_outputs_in_training(case):
+    """Statistics of a batch would tell of them: such a layer refuses to train under a causal mask, by name."""
+    x = self_input(length=KEYS)
+    layer = build(case.make(), x)
+    changed = np.concatenate([x[:, :3], self_input(seed=1, length=KEYS)[:, 3:]], axis=1)
+    if case.layer is layers.ReAttention:
+        with refused("`use_causal_mask`"):
+            layer(x, x, use_causal_mask=True, training=True)
+        return
+    keep = {} if not hasattr(layer, "steps") else {"steps": array(layer.steps)}
+    outputs = []
+    for inputs in (x, changed):
+        for name, value in keep.items():
+            getattr(layer, name).assign(value)
+        outputs.append(array(layer(inputs, inputs, use_causal_mask=True, training=True))[:, :3])
+    check_close(*outputs, 1e-5)
+
+
 FULLY_MASKED = {
     "attention_mask": {"attention_mask": np.array([[[False]], [[True]]])},
     "numeric_mask": {"attention_mask": np.array([[[0.0]], [[1.0]]], "float32")},

@@ -23,6 +23,7 @@ from tests.layers.harness import (
     self_input,
 )
 from tests.layers.oracles_variants import DOUBLE
+from tests.refusals import refused
 
 EPSILON = 1e-5
 
@@ -145,6 +146,24 @@ def test_a_block_leaves_out_padding():
     ]
     check_close(*outputs, 1e-5)
     assert np.abs(array(block.attention.moving_mean)).max() > 1e-3
+
+
+def test_training_in_a_decoder_is_an_error():
+    """Statistics over all target tokens tell a token of later ones, in attention to the memory, too."""
+    x, memory = self_input(), self_input(seed=1)
+    plain, own = layers.MultiHeadAttention(HEADS, KEY_DIM), layers.ReAttention(HEADS, KEY_DIM)
+    for attentions in ((own, plain), (plain, own)):
+        block = layers.DecoderBlock(attentions[0], 8, dropout=0.0, cross_attention=attentions[1])
+        with refused("`use_causal_mask`", "role="):
+            block(x, memory, training=True)
+        changed = np.concatenate([x[:, :2], memory[:, 2 : x.shape[1]]], axis=1)
+        check_close(array(block(x, memory))[:, :2], array(block(changed, memory))[:, :2], 1e-6)  # inference
+        for layer in block.attentions.values():
+            layer.trainable = False
+        block(x, memory, training=True)
+    layer = build(own, x)
+    with refused("`use_causal_mask`"):
+        layer(x, x, use_causal_mask=True, training=True)
 
 
 # ----------------------------------------------------------------------------- the layers it is at special weights

@@ -40,6 +40,7 @@ MISTAKES = [
         "translate --attention evolving --attention-arguments xxx=1",
         "EvolvingAttention takes num_heads, key_dim, value_dim, alpha",
     ),
+    ("translate --attention re_attention", "whose statistics in training run over later tokens"),
     (
         "classify --repulsive svgd --repulsive-arguments stepsize=0.1",
         "--repulsive-arguments: Repulsive has no such argument. Received: stepsize (did you mean step_size?)",
