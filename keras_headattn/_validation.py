@@ -4,10 +4,18 @@ import math
 import numbers
 import operator
 
+import numpy as np
+
 MOST = 2**31 - 1  # of a size: TensorFlow's shapes are of 32 bits in places
 
 
+def as_python(value):
+    """Returns a number or boolean of NumPy as one of Python, which JSON can hold; all else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def check_positive(name, value):
+    value = as_python(value)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
     return _below(name, value)
@@ -31,6 +39,7 @@ def check_lists(**lists):
 
 
 def check_boolean(name, value):
+    value = as_python(value)
     if not isinstance(value, bool):
         raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
     return value
@@ -38,19 +47,22 @@ def check_boolean(name, value):
 
 def check_group(name, value, num_heads):
     """Returns a number of heads that divides all heads."""
-    if num_heads % check_positive(name, value):
+    value = check_positive(name, value)
+    if num_heads % value:
         raise ValueError(f"`{name}` must divide `num_heads`. Received: {name}={value}, num_heads={num_heads}")
     return value
 
 
 def check_switch(name, value, word):
     """Returns a boolean, or the word for a further form of what it switches on."""
+    value = as_python(value)
     if not isinstance(value, bool) and value != word:
         raise ValueError(f"`{name}` must be True, False or {word!r}. Received: {name}={value!r}")
     return value
 
 
 def check_index(name, value):
+    value = as_python(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"`{name}` must be an integer, at least 0. Received: {name}={value!r}")
     return _below(name, value)
@@ -58,6 +70,7 @@ def check_index(name, value):
 
 def check_number(name, value, least=None, above=None, most=None, below=None):
     """Returns a finite number within bounds: `least` and `most` are allowed, `above` and `below` are not."""
+    value = as_python(value)
     bounds = ("at least", least, operator.ge), ("above", above, operator.gt)
     bounds += ("at most", most, operator.le), ("below", below, operator.lt)
     bounds = [bound for bound in bounds if bound[1] is not None]
@@ -72,6 +85,7 @@ def check_number(name, value, least=None, above=None, most=None, below=None):
 
 
 def check_probability(name, value):
+    value = as_python(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value}")
     return value
@@ -88,16 +102,17 @@ def as_kernel_size(name, size):
     """Returns the size of a kernel over queries and keys as a tuple, or `None`."""
     if size is None:
         return None
-    is_pair = isinstance(size, (tuple, list)) and len(size) == 2
+    size = tuple(map(as_python, size)) if isinstance(size, (tuple, list)) else size
+    is_pair = isinstance(size, tuple) and len(size) == 2
     if not is_pair or not all(type(x) is int and 0 < x <= MOST for x in size) or size[1] % 2 == 0:
         raise ValueError(f"`{name}` must be two positive integers, the second odd, or None. Received: {name}={size!r}")
-    return tuple(size)
+    return size
 
 
 def as_axes(axes):
     if axes is None:
         return None
-    as_tuple = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+    as_tuple = tuple(map(as_python, axes if isinstance(axes, (tuple, list)) else (axes,)))
     if not all(isinstance(axis, int) for axis in as_tuple):
         raise ValueError(f"`attention_axes` must be an integer or a tuple of integers. Received: attention_axes={axes}")
     return as_tuple

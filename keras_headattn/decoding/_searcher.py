@@ -10,7 +10,7 @@ from keras.saving import deserialize_keras_object, register_keras_serializable, 
 from keras_headattn._model import Model
 from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
-from keras_headattn._validation import check_boolean, check_index, check_positive
+from keras_headattn._validation import as_python, check_boolean, check_index, check_positive
 from keras_headattn.decoding._beam_search import beam_search, check_coverage
 from keras_headattn.decoding._constraints import Constraints, restrict, with_rows_repeated
 from keras_headattn.decoding._packing import pack_vectors
@@ -97,11 +97,13 @@ class Searcher(Model):
             )
         sizes = (getattr(model, f"{side}_vocabulary_size", None) for side in ("target", "source"))
         suppress = getattr(model, "suppress", ()) if suppress is None else suppress
+        beam_size, alpha, max_length, start_id, end_id = map(
+            as_python, (beam_size, alpha, max_length, start_id, end_id)
+        )
+        temperature, top_k, top_p, coverage_penalty = map(as_python, (temperature, top_k, top_p, coverage_penalty))
         self.constraints = Constraints(
-            tuple(suppress) if isinstance(suppress, (list, tuple)) else suppress,
-            min_length,
-            no_repeat_ngram_size,
-            repetition_penalty,
+            tuple(map(as_python, suppress)) if isinstance(suppress, (list, tuple)) else suppress,
+            *map(as_python, (min_length, no_repeat_ngram_size, repetition_penalty)),
             bool(getattr(model, "force_end", False) if force_end is None else force_end),
             score_prefix=score_prefix,
         )

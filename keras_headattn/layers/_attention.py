@@ -34,6 +34,7 @@ from keras_headattn.layers._attention_inputs import (
     check_built,
     check_inputs,
     check_lengths,
+    check_map,
     check_segments,
     check_step,
     query_of_each_item,
@@ -203,8 +204,8 @@ class Attention(Rematerialized, SavedQuantization):
             `depth` above 0 needs it, `None` is a warning.
         return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers have no map
             and return `previous_scores` unchanged.
-        bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`. To
-            forbid attention, use `attention_mask`.
+        bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`, with
+            the `score_heads` as `h`. To forbid attention, use `attention_mask`.
         segment_ids: integers `(B, n)`, for several sequences packed into one: tokens attend only to tokens with the
             same id. For self-attention without a cache.
         key_lengths: integers `(B,)`: only so many keys of a sequence are real, its first ones. Says what
@@ -470,6 +471,8 @@ class Attention(Rematerialized, SavedQuantization):
             cache = write_positions(cache, positions, inputs.index)
         m = ops.shape(key)[1] if cache is None else ops.shape(cache["value"])[2]
         sizes = (batch, n, m)
+        check_map("bias", inputs.bias, (batch, self.score_heads, n, m))
+        check_map("previous_scores", inputs.previous_scores, (batch, None, None, None), rank=4)
         first_row = offset if writes else None
         masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
         masks.key_lengths = None if writes else key_lengths  # as other masks of keys
@@ -991,7 +994,7 @@ class Attention(Rematerialized, SavedQuantization):
         (2, 16)
         """
         check_built(self, "step")
-        check_step(self, query, mask)
+        check_step(self, query, mask, cache["value"].shape[2])
         (query,) = as_floats(self.compute_dtype, query)
         positions = ops.reshape(ops.cast(position, "int32"), (1,))
         key_positions = cache.get("positions", ops.arange(ops.shape(cache["value"])[2], dtype="int32"))

@@ -51,7 +51,7 @@ def check_inputs(layer, query, value, key, cache, index, positions):
         )
 
 
-def check_step(layer, query, mask):
+def check_step(layer, query, mask, length):
     """Checks these arguments of `layer.step`."""
     if len(query.shape) != 2 or differ(query.shape[-1], layer.widths["query"]):
         raise ValueError(
@@ -65,6 +65,8 @@ def check_step(layer, query, mask):
             "`mask` must be boolean, (B, m) or (B, h, m). "
             f"Received: mask of shape {tuple(mask.shape)} and dtype {backend.standardize_dtype(mask.dtype)}"
         )
+    heads = [layer.softmax_heads] * (len(mask.shape) - 2)
+    check_map("mask", mask, (query.shape[0], *heads, length))
 
 
 def query_of_each_item(query, value):
@@ -121,6 +123,21 @@ def check_lengths(layer, key_lengths, query):
             f"`key_lengths` must be one integer for each of the {query.shape[0]} sequences, for inputs of 3 axes. "
             f"Received: key_lengths of shape {shape} for a query of shape {tuple(query.shape)}"
         )
+
+
+def check_map(name, value, shape, rank=None):
+    """Checks that an argument, or `None`, broadcasts to the shape of logits, `None` = any size, and has `rank` axes."""
+    received = None if value is None else tuple(value.shape if hasattr(value, "shape") else np.shape(value))
+    if received is not None and (not _fits(received, shape) or rank not in (None, len(received))):
+        raise ValueError(
+            f"`{name}` must {'broadcast to' if rank is None else 'have'} the shape {tuple(shape)} (None = any size). "
+            f"Received: {name} of shape {received}"
+        )
+
+
+def _fits(received, shape):
+    pairs = zip(received[::-1], shape[::-1], strict=False)
+    return len(received) <= len(shape) and not any(size != 1 and differ(size, other) for size, other in pairs)
 
 
 def check_bias(bias):

@@ -70,11 +70,11 @@ class EvolvingAttention(Attention):
         **kwargs: Any,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        if check_positive("kernel_size", kernel_size) % 2 == 0:
+        self.kernel_size = check_positive("kernel_size", kernel_size)
+        if self.kernel_size % 2 == 0:
             raise ValueError(f"`kernel_size` must be odd. Received: kernel_size={kernel_size}")
         self.alpha = check_number("alpha", alpha, least=0, most=1)
         self.beta = check_number("beta", beta, least=0, most=1)
-        self.kernel_size = kernel_size
         self.convolve_first = check_boolean("convolve_first", convolve_first)
         self.map_initializer = initializer("map_initializer", map_initializer)
 

@@ -51,6 +51,7 @@ class MixtureOfHeadsAttention(Attention):
         **kwargs: Any,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
+        num_heads = self.num_heads
         self.shared_heads = check_index("shared_heads", num_heads // 4 if shared_heads is None else shared_heads)
         routed = self.routed_heads = num_heads - self.shared_heads
         active = max(routed + 1, 0) // 2 if active_heads is None else active_heads

@@ -98,7 +98,8 @@ class ReAttention(Attention):
             raise ValueError(
                 "`use_causal_mask` and the roles of decoders rule out training ReAttention, whose statistics run over "
                 "later queries, too, so that a query would see them: take another attention, or set "
-                f"`trainable=False`. Received: use_causal_mask={state.masks.is_causal}, role={self.role!r}, training=True"
+                "`trainable=False`. "
+                f"Received: use_causal_mask={state.masks.is_causal}, role={self.role!r}, training=True"
             )
         counts = _sums(ops.ones_like(mixed), state.mask)
         mean = _sums(mixed, state.mask) / ops.maximum(counts, 1)

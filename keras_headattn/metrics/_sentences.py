@@ -18,7 +18,9 @@ def check_sentences(**lists):
             raise ValueError(f"There must be at least one sentence. Received: {counts}")
         for sentence in sentences:
             if not isinstance(sentence, str):
-                raise ValueError(f"`{name}` must hold str: decode bytes first. Received: {sentence!r}")
+                raise ValueError(
+                    f"`{name}` must hold one str for each sentence, no bytes or lists. Received: {sentence!r}"
+                )
     return list(lists.values())
 
 

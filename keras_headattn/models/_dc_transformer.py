@@ -102,7 +102,7 @@ class DCTransformer(Model):
             "attention": self._attention_template(attention),
             "positions": Template("positions", SinusoidalPositions() if positions == "sinusoidal" else positions),
         }
-        self.input_projection = layers.Dense(hidden_dim, name="input_projection", dtype=self.dtype_policy)
+        self.input_projection = layers.Dense(self.hidden_dim, name="input_projection", dtype=self.dtype_policy)
         self.positions = self.templates["positions"].make(name="positions", dtype=self.dtype_policy)
         self.blocks = [self._make_block(number) for number in range(num_layers)]
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in (1, 2)]

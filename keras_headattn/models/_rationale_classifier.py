@@ -73,10 +73,10 @@ class RationaleReader(Model):
         self.seed = check_seed("seed", seed)
         own = dict(dtype=self.dtype_policy)
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, number), **own) for number in range(2)]
-        self.bilstm = make_bilstm("bilstm", units=lstm_dim, **own)
+        self.bilstm = make_bilstm("bilstm", units=self.lstm_dim, **own)
         self.pooling = SelfAttentivePooling(1, pooling_dim, name="pooling", **own)
-        self.hidden = layers.Dense(hidden_dim, "relu", name="hidden", **own)
-        self.output_projection = layers.Dense(num_outputs, name="output_projection", **own)
+        self.hidden = layers.Dense(self.hidden_dim, "relu", name="hidden", **own)
+        self.output_projection = layers.Dense(self.num_outputs, name="output_projection", **own)
 
     def build(self, input_shape: Any) -> None:
         states = input_shape["states"] if isinstance(input_shape, dict) else input_shape
@@ -160,15 +160,15 @@ class RationaleClassifier(Model):
         super().__init__(**kwargs)
         if not isinstance(encoder, Bert):
             raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
-        if check_index("trainable_layers", trainable_layers) > encoder.num_layers:
+        self.trainable_layers = check_index("trainable_layers", trainable_layers)
+        if trainable_layers > encoder.num_layers:
             raise ValueError(
                 f"`trainable_layers` must be at most the {encoder.num_layers} blocks of the encoder. "
                 f"Received: trainable_layers={trainable_layers}"
             )
         self.encoder = encoder
-        self.trainable_layers = trainable_layers
         self.reader = RationaleReader(num_outputs, encoder.num_layers, dtype=self.dtype_policy, name="reader", **widths)
-        self.num_frozen = encoder.num_layers - trainable_layers
+        self.num_frozen = encoder.num_layers - self.trainable_layers
 
     def build(self, input_shape: Any = None) -> None:
         if not self.encoder.built:

@@ -8,7 +8,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import check_seed, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Tensor
-from keras_headattn._validation import check_index, check_positive, check_probability
+from keras_headattn._validation import as_python, check_index, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
@@ -87,7 +87,7 @@ class ViT(Model):
     ):
         super().__init__(name=name, **kwargs)
         self.patch_size = check_positive("patch_size", patch_size)
-        self.image_shape = _checked_shape(input_shape, patch_size)
+        self.image_shape = _checked_shape(input_shape, self.patch_size)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
         self.num_layers = check_positive("num_layers", num_layers)
@@ -217,4 +217,4 @@ def _checked_shape(shape, patch_size):
             "`input_shape` must be (height, width, channels), with height and width multiples of `patch_size`, "
             f"{patch_size}. Received: input_shape={shape}"
         )
-    return tuple(shape)
+    return tuple(map(as_python, shape))

@@ -36,7 +36,7 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | N
         logits = ops.where(mask, logits, ops.cast(np.finfo(wide).min, wide))
     if sinks is not None:
         column = ops.broadcast_to(ops.cast(sinks, wide), (*ops.shape(logits)[:-1], 1))
-        weights = ops.softmax(ops.concatenate([logits, column], axis=-1), axis=-1)[..., :-1]
+        weights = _softmax(ops.concatenate([logits, column], axis=-1))[..., :-1]
     else:
         weights = _softmax(logits)
     if mask is not None:

@@ -77,6 +77,11 @@ def _check_zeros_and_ones(name, mask):
             f"`{name}` must be boolean or hold only 0 and 1 (1 = may attend): it is not added to "
             f"the logits. Received: dtype {mask.dtype} with values such as {wrong.ravel()[:3].tolist()}"
         )
+    if values.dtype.kind == "f" and values.size and not values.any():
+        raise ValueError(
+            f"`{name}` of floats must have a 1 (1 = may attend): give `mask == 0` in place of an additive mask, and "
+            f"booleans to allow nothing at all. Received: dtype {mask.dtype} with zeros alone"
+        )
 
 
 def as_list(mask: Any) -> list[Tensor]:

@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn import layers
 from keras_headattn.layers import MultiHeadAttention
@@ -45,7 +46,7 @@ def symbolic(shape):
 test_multi_head = refusals(
     *values(
         of(MultiHeadAttention),
-        num_heads=(None, np.int64(3)),  # NumPy integers would not go into the JSON of a saved model
+        num_heads=(None,),
         key_dim=(None,),
         dropout=(1.0, 1.5, None),
         output_shape=(0, -2, 2.5),
@@ -225,6 +226,45 @@ test_masks_of_other_shapes = refusals(
         (BATCH, 3, QUERIES, KEYS),
     ),
 )
+
+test_biases_and_maps_of_other_shapes = refusals(
+    *(
+        (functools.partial(attend, **{name: make(shape)}), f"`{name}`", shape)
+        for make in (np.zeros, tf.zeros)
+        for name, shape in (
+            ("bias", (BATCH, 2, QUERIES, KEYS)),
+            ("bias", (BATCH, 3, KEYS, QUERIES)),
+            ("bias", (3, 1, QUERIES, KEYS)),
+            ("bias", (1, BATCH, 3, QUERIES, KEYS)),
+            ("previous_scores", (3, QUERIES, KEYS)),
+            ("previous_scores", (3, 3, QUERIES, KEYS)),
+        )
+    ),
+    (
+        lambda: layers.DifferentialAttention(4, 4)(self_input(), self_input(), bias=np.zeros((BATCH, 4, 5, 5))),
+        f"({BATCH}, 8, 5, 5)",
+        (BATCH, 4, 5, 5),
+    ),
+    (
+        lambda: layers.TalkingHeadsAttention(3, 4, key_heads=2)(*cross_inputs(), bias=np.zeros((3, QUERIES, KEYS))),
+        f"({BATCH}, 2, {QUERIES}, {KEYS})",
+        (3, QUERIES, KEYS),
+    ),
+)
+
+test_additive_masks_of_zeros = refusals(
+    *(
+        (functools.partial(attend, **{name: np.zeros(shape, dtype)}), f"`{name}`", "zeros alone")
+        for dtype in ("float32", "float64")
+        for name, shape in (("attention_mask", (BATCH, 1, QUERIES, KEYS)), ("key_mask", (BATCH, KEYS)))
+    )
+)
+
+
+def test_zeros_that_are_no_floats_allow_nothing():
+    for dtype in ("bool", "int32"):
+        assert not attend(attention_mask=np.zeros((BATCH, QUERIES, KEYS), dtype)).numpy().any()
+
 
 test_key_lengths = refusals(
     *(

@@ -88,7 +88,6 @@ ZEROS = [(BATCH, 0, KEYS), (BATCH, QUERIES, 0), (0, QUERIES, KEYS), (0, 0, 0)]
 
 
 @each_kind
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1")  # sinks without keys
 def test_without_queries_or_keys(case):
     for sizes in ZEROS:
         check_lengths_of_zero(case, *sizes)

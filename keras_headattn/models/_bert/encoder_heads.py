@@ -150,7 +150,7 @@ class EncoderClassifier(_Head):
         self.hidden = None if has_pooler or KINDS[kind] is None else self._dense("hidden", width, KINDS[kind])
         self.norm = self._norm(encoder.norm_epsilon) if kind == "modernbert" else None
         init = None if KINDS[kind] else "glorot_uniform"
-        self.output_projection = self._dense("output_projection", num_outputs, init=init)
+        self.output_projection = self._dense("output_projection", self.num_outputs, init=init)
 
     def _build_head(self, width):
         if self.hidden is not None:
@@ -211,7 +211,7 @@ class TokenClassifier(_Head):
         self.dropout = check_probability("dropout", dropout)
         self.seed = check_seed("seed", seed)
         self.output_dropout = layers.Dropout(dropout, seed=self.seed, dtype=self.dtype_policy)
-        self.output_projection = self._dense("output_projection", num_outputs)
+        self.output_projection = self._dense("output_projection", self.num_outputs)
         self.supports_masking = True
 
     def compute_mask(self, inputs: Tensor | Mapping[str, Tensor], previous_mask: Tensor | None = None) -> Tensor:

@@ -95,9 +95,9 @@ class GraphWriter(Model):
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
         self.entity_vocabulary_size = check_positive("entity_vocabulary_size", entity_vocabulary_size)
         self.num_relations = check_positive("num_relations", num_relations)
-        self.title_vocabulary_size = title_vocabulary_size
-        if title_vocabulary_size is not None:
-            check_positive("title_vocabulary_size", title_vocabulary_size)
+        self.title_vocabulary_size = (
+            None if title_vocabulary_size is None else check_positive("title_vocabulary_size", title_vocabulary_size)
+        )
         self.num_layers = check_positive("num_layers", num_layers)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.intermediate_dim = check_positive(

@@ -50,8 +50,8 @@ class _Classifier(Model):
         self.seed = check_seed("seed", seed)
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in (1, 2)]
         common = dict(kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
-        self.hidden = layers.Dense(mlp_dim, "relu", name="hidden", **common)
-        self.output_projection = layers.Dense(num_classes, name="output_projection", **common)
+        self.hidden = layers.Dense(self.mlp_dim, "relu", name="hidden", **common)
+        self.output_projection = layers.Dense(self.num_classes, name="output_projection", **common)
 
     def _build_pooled(self):
         """Builds encoder and pooling; returns the shape of a pooled sentence."""

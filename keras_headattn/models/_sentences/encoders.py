@@ -10,7 +10,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import check_seed, initializer, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import AttentionLike, Initializer, Regularizer, Tensor
-from keras_headattn._validation import check_boolean, check_positive, check_probability
+from keras_headattn._validation import as_python, check_boolean, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
@@ -59,8 +59,8 @@ class _Encoder(Model):
                 f"Received: embeddings of shape {tuple(embeddings.shape)}"
             )
         self.embedding = layers.Embedding(
-            vocabulary_size,
-            width,
+            self.vocabulary_size,
+            as_python(width),
             # The default is as large as sines and cosines of positions.
             embeddings_initializer=embeddings_initializer or keras.initializers.RandomNormal(stddev=1.0),
             weights=None if embeddings is None else [embeddings],
@@ -132,7 +132,7 @@ class BiLSTMEncoder(_Encoder):
         self.embeddings_initializer = embeddings_initializer
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
-        common = dict(units=hidden_dim, kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
+        common = dict(units=self.hidden_dim, kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
         common["recurrent_regularizer"] = self.kernel_regularizer
         self.bilstms = [make_bilstm(f"bilstm_{number}", **common) for number in range(num_layers)]
 

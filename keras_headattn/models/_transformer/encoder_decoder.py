@@ -9,7 +9,7 @@ from keras import layers, ops
 
 from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._types import Tensor
-from keras_headattn._validation import check_boolean, check_positive, check_probability
+from keras_headattn._validation import as_python, check_boolean, check_positive, check_probability
 from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._norms import apply_norm
@@ -64,9 +64,9 @@ class EncoderDecoder(ChunkedLossModel):
     ):
         super().__init__(loss_chunk_size=loss_chunk_size, **kwargs)
         self.source_vocabulary_size = check_positive("source_vocabulary_size", source_vocabulary_size)
-        self.target_vocabulary_size = target_vocabulary_size
-        if target_vocabulary_size is not None:
-            check_positive("target_vocabulary_size", target_vocabulary_size)
+        self.target_vocabulary_size = (
+            None if target_vocabulary_size is None else check_positive("target_vocabulary_size", target_vocabulary_size)
+        )
         self.num_layers = check_positive("num_layers", num_layers)
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
         self.num_decoder_layers = check_positive("num_decoder_layers", num_decoder_layers)
@@ -77,7 +77,7 @@ class EncoderDecoder(ChunkedLossModel):
         self.normalize_first = check_boolean("normalize_first", normalize_first)
         self.tie_output = check_boolean("tie_output", tie_output)
         self.output_bias = check_boolean("output_bias", output_bias)
-        self.suppress = tuple(suppress)
+        self.suppress = tuple(map(as_python, suppress))
         self.force_end = check_boolean("force_end", force_end)
         self.recompute = check_boolean("recompute", recompute)
         self.seed = check_seed("seed", seed)

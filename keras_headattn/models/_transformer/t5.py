@@ -5,7 +5,7 @@ from keras import layers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Activation, AttentionLike
-from keras_headattn._validation import check_boolean
+from keras_headattn._validation import as_python, check_boolean
 from keras_headattn.layers import EvolvingAttention, FeedForward
 from keras_headattn.layers._template import Template
 from keras_headattn.models._sizes import arguments_of_size, sized
@@ -132,12 +132,12 @@ class T5(EncoderDecoder):
             **kwargs,
         )
         self.activation = activation
-        self.vocabulary_size = vocabulary_size
-        self.key_dim = key_dim
+        self.vocabulary_size = as_python(vocabulary_size)
+        self.key_dim = as_python(key_dim)
         self.gated = check_boolean("gated", gated)
-        self.num_buckets = num_buckets
-        self.max_distance = max_distance
-        self.norm_epsilon = norm_epsilon
+        self.num_buckets = as_python(num_buckets)
+        self.max_distance = as_python(max_distance)
+        self.norm_epsilon = as_python(norm_epsilon)
 
     @classmethod
     def from_size(cls, size: str, **kwargs: Any) -> Self:

@@ -98,8 +98,8 @@ class Transformer(EncoderDecoder):
         **kwargs: Any,
     ):
         heads = dict(num_heads=check_positive("num_heads", num_heads), width=check_positive("hidden_dim", hidden_dim))
-        check_positive("intermediate_dim", intermediate_dim)
-        check_probability("activation_dropout", activation_dropout)
+        hidden_dim, intermediate_dim = heads["width"], check_positive("intermediate_dim", intermediate_dim)
+        activation_dropout = check_probability("activation_dropout", activation_dropout)
         templates = {
             **_attention_templates(attention, decoder_attention, cross_attention, heads),
             "norm": Template.of_norm(norm),
