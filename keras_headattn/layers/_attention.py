@@ -30,11 +30,10 @@ from keras_headattn.layers._attention_inputs import (
     CallMask,
     as_floats,
     call_mask,
-    check_bias,
     check_built,
     check_inputs,
     check_lengths,
-    check_map,
+    check_maps,
     check_segments,
     check_step,
     query_of_each_item,
@@ -447,9 +446,10 @@ class Attention(Rematerialized, SavedQuantization):
         if self.reads_scores and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"`previous_scores` must be given to {type(self).__name__}, which is plain attention without them: pass "
-                "those of the layer before (from `return_map=True`), of a block `state['maps']` of the block before "
-                f"(from `return_state=True`); `depth=0` means a first block. Received: previous_scores=None for {self}",
+                f"`previous_scores` must be given to {type(self).__name__}, plain attention without them: pass "
+                "those of the layer before (from `return_map=True`), to a block `state['maps']` of the block before "
+                "(from `return_state=True`); a first block has `depth=0`. "
+                f"Received: previous_scores=None for {self}",
                 stacklevel=3,
             )
 
@@ -459,7 +459,6 @@ class Attention(Rematerialized, SavedQuantization):
         check_segments(self, segment_ids, inputs.query, inputs.cache)
         given = query_of_each_item(inputs.query, inputs.value)
         check_lengths(self, key_lengths, given)
-        check_bias(inputs.bias)
         query, key, value = as_floats(self.compute_dtype, given, inputs.key, inputs.value)
         query, key, value = (self.axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key")))
         writes = inputs.cache is not None and value is not None
@@ -471,8 +470,7 @@ class Attention(Rematerialized, SavedQuantization):
             cache = write_positions(cache, positions, inputs.index)
         m = ops.shape(key)[1] if cache is None else ops.shape(cache["value"])[2]
         sizes = (batch, n, m)
-        check_map("bias", inputs.bias, (batch, self.score_heads, n, m))
-        check_map("previous_scores", inputs.previous_scores, (batch, None, None, None), rank=4)
+        check_maps(self, inputs, sizes)
         first_row = offset if writes else None
         masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
         masks.key_lengths = None if writes else key_lengths  # as other masks of keys

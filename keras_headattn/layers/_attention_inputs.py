@@ -66,7 +66,7 @@ def check_step(layer, query, mask, length):
             f"Received: mask of shape {tuple(mask.shape)} and dtype {backend.standardize_dtype(mask.dtype)}"
         )
     heads = [layer.softmax_heads] * (len(mask.shape) - 2)
-    check_map("mask", mask, (query.shape[0], *heads, length))
+    _check_map("mask", mask, (query.shape[0], *heads, length))
 
 
 def query_of_each_item(query, value):
@@ -125,12 +125,21 @@ def check_lengths(layer, key_lengths, query):
         )
 
 
-def check_map(name, value, shape, rank=None):
+def check_maps(layer, inputs, sizes):
+    """Checks the arguments of a call that are of logits; `sizes` are B, n and m after folding."""
+    batch, n, m = sizes
+    _check_map("bias", inputs.bias, (batch, layer.score_heads, n, m))
+    _check_bias(inputs.bias)
+    _check_map("previous_scores", inputs.previous_scores, (batch, None, None, None), rank=4)
+
+
+def _check_map(name, value, shape, rank=None):
     """Checks that an argument, or `None`, broadcasts to the shape of logits, `None` = any size, and has `rank` axes."""
     received = None if value is None else tuple(value.shape if hasattr(value, "shape") else np.shape(value))
+    known = tuple(size if isinstance(size, int) else None for size in shape)
     if received is not None and (not _fits(received, shape) or rank not in (None, len(received))):
         raise ValueError(
-            f"`{name}` must {'broadcast to' if rank is None else 'have'} the shape {tuple(shape)} (None = any size). "
+            f"`{name}` must {'broadcast to' if rank is None else 'have'} the shape {known} (None = any size). "
             f"Received: {name} of shape {received}"
         )
 
@@ -140,7 +149,7 @@ def _fits(received, shape):
     return len(received) <= len(shape) and not any(size != 1 and differ(size, other) for size, other in pairs)
 
 
-def check_bias(bias):
+def _check_bias(bias):
     """Raises a ValueError if `bias` is an additive mask and its values are known."""
     if bias is None or 0 in np.shape(bias):
         return
