@@ -3,9 +3,8 @@
 import inspect
 
 import keras
+import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
-
-from keras_headattn._validation import as_python
 
 
 def initializer(name, value):
@@ -39,7 +38,7 @@ def _found(name, value, room, cls=None):
 
 def check_seed(name, value):
     """Returns an integer seed or `None`."""
-    value = as_python(value)
+    value = value.item() if isinstance(value, np.integer) else value
     is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if value is not None and not is_integer:
         raise ValueError(f"`{name}` must be an integer of at most 63 bits, or None. Received: {name}={value!r}")

@@ -103,7 +103,9 @@ class Searcher(Model):
         temperature, top_k, top_p, coverage_penalty = map(as_python, (temperature, top_k, top_p, coverage_penalty))
         self.constraints = Constraints(
             tuple(map(as_python, suppress)) if isinstance(suppress, (list, tuple)) else suppress,
-            *map(as_python, (min_length, no_repeat_ngram_size, repetition_penalty)),
+            as_python(min_length),
+            as_python(no_repeat_ngram_size),
+            as_python(repetition_penalty),
             bool(getattr(model, "force_end", False) if force_end is None else force_end),
             score_prefix=score_prefix,
         )

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import gc
-import itertools
 import json
 import os
 import weakref
