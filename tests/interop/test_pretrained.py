@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.interop import from_pretrained, tokenizer_of
-from keras_headattn.layers import ATTENTIONS, EvolvingAttention, TalkingHeadsAttention
+from keras_headattn.layers import ATTENTIONS, DisentangledMaskAttention, EvolvingAttention, TalkingHeadsAttention
 from keras_headattn.models import T5, Bert, TransformerEncoder
 from tests.interop.folders import CONFIGS, HEADS, WIDTH, bert_state, ids, numbers, save_tensorflow, state_of, write
 from tests.layers.harness import array
@@ -98,6 +98,7 @@ def test_attention_without_keys(folders):
     "knocking_heads",
     "multi_token",
     "interleaved",
+    functools.partial(DisentangledMaskAttention, kept_information=0.0),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_attention_that_keeps_the_function(kind, attention, folders, models):
