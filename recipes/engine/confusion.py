@@ -21,16 +21,16 @@ def write_confusion(folder, labels, predicted, names):
     write_atomically(folder / "confusion.png", picture.getvalue())
 
 
-def report_one_class(name, labels, predicted, names):
+def report_one_class(name, labels, predicted, names, kind="text", advice=""):
     """Says so if all texts of a test set were taken for one class, and are not all of one; takes what `write_confusion`
-    does.
+    does, what stands in place of "text", and advice.
 
     >>> report_one_class("test", [0, 1], [[0.6, 0.4], [0.7, 0.3]], ["bad", "good"])
     test: every text was taken for bad.
     """
     chosen = {*np.asarray(predicted).argmax(axis=1).tolist()}
     if len(chosen) == 1 < len({*labels}):
-        print(f"{name}: every text was taken for {names[chosen.pop()]}.")
+        print(f"{name}: every {kind} was taken for {names[chosen.pop()]}.{advice}")
 
 
 def confusion_text(labels, predicted, names):

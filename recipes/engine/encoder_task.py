@@ -67,12 +67,15 @@ class EncoderTask(Task):
         self.num_layers = model.encoder.num_layers
         return column_trainer(self.batches.columns, lambda x: model(x if len(x) > 1 else next(iter(x.values()))))
 
+    def warmup(self, steps):
+        total = max(2, steps * self.config.epochs)
+        return min(round(self.config.warmup_share * total), total - 1)
+
     def make_optimizer(self, steps, num_replicas):
         config = self.config
         total = max(2, steps * config.epochs)
         is_electra = config.optimizer == "electra"
-        warmup = min(round(config.warmup_share * total), total - 1)
-        schedule = LinearDecay(config.learning_rate, warmup, total, decay_in_warmup=is_electra)
+        schedule = LinearDecay(config.learning_rate, self.warmup(steps), total, decay_in_warmup=is_electra)
         if is_electra:
             rates = None if config.layer_decay is None else layerwise_rates(self.num_layers, config.layer_decay)
             return make_optimizer(config, AdamWeightDecay, learning_rate=schedule, rates=rates)

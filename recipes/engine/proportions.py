@@ -1,8 +1,37 @@
-"""The size of a model beside that of its training data."""
+"""Defaults that fit the size of the training data, and remarks on settings that do not."""
+
+from dataclasses import fields
 
 from recipes.engine.config import flag
 
 MANY = 10_000  # parameters for a training example; above, a smaller model is proposed
+BATCHES = 100  # of an epoch, below which batches become smaller
+
+
+def fitting_warmup(warmup, most, steps):
+    """Returns the steps of warm-up: `warmup` if it is given, else `most`, but at most a tenth of all steps."""
+    return max(1, min(most, steps // 10)) if warmup is None else warmup
+
+
+def fitting_batch(tokens, most, least):
+    """Returns the tokens of a batch, at most `most`: fewer if an epoch of so many would have few batches."""
+    return max(least, min(most, tokens // BATCHES))
+
+
+def remark_on_warmup(config, warmup, steps):
+    """Says that warm-up takes more than a third of all steps; `None` if it does not.
+
+    >>> from recipes.translate.settings import TranslateConfig
+    >>> remark_on_warmup(TranslateConfig(), 200, 532)[:41]
+    'Warm-up takes 200 of the 532 steps: until'
+    """
+    if 3 * warmup <= steps:
+        return None
+    option = flag(next(field.name for field in fields(config) if field.name.startswith("warmup_")))
+    return (
+        f"Warm-up takes {warmup:,} of the {steps:,} steps: until then the learning rate is lower than "
+        f"--learning-rate {config.learning_rate:g}. Give a smaller {option}, or more --epochs."
+    )
 
 
 def remark_on_size(config, parameters, examples):

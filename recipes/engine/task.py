@@ -117,6 +117,10 @@ class Task:
 
         return Model(model.inputs, model.outputs, name="trainer")
 
+    def warmup(self, steps):
+        """Returns the steps in which the learning rate rises, for so many steps an epoch."""
+        return 0
+
     def make_optimizer(self, steps, num_replicas):
         """Returns the optimizer for so many steps an epoch."""
         raise NotImplementedError

@@ -45,7 +45,7 @@ from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
 from recipes.engine.lora import adapt
 from recipes.engine.model_card import export
-from recipes.engine.proportions import remark_on_size
+from recipes.engine.proportions import remark_on_size, remark_on_warmup
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
 from recipes.engine.tensorboard import shown_settings, tensorboard_callbacks, write_scores
@@ -217,7 +217,7 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1,
         f"{model.count_params():,} parameters, {task.describe()}, {num_replicas} replica(s), "
         f"XLA {'on' if jit_compile else 'off'}"
     )
-    _remark_on_size(task, trainer)
+    _remark(task, trainer, steps)
     return model, trainer
 
 
@@ -248,12 +248,15 @@ def column_trainer(columns, call):
     return Model(inputs, keras.ops.copy(call(inputs)), name="trainer")
 
 
-def _remark_on_size(task, trainer):
-    """Prints, before a run begins, how to make a model smaller that is large for its training data."""
+def _remark(task, trainer, steps):
+    """Prints, before a run begins, that its model is large for the data, or its warm-up long."""
+    if task.run.has_checkpoint():
+        return
     parameters = sum(math.prod(variable.shape) for variable in trainer.trainable_variables)
-    remark = remark_on_size(task.config, parameters, task.run.num_examples())
-    if remark and not task.run.has_checkpoint():
-        print(remark)
+    remarks = remark_on_size(task.config, parameters, task.run.num_examples())
+    for remark in (remarks, remark_on_warmup(task.config, task.warmup(steps), task.config.epochs * steps)):
+        if remark:
+            print(remark)
 
 
 def _fit(task, model, trainer, batches, validation):

@@ -31,12 +31,16 @@ class Graphs:
     encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
     max_graphs: int | None = option(None, "use only so many graphs of each set, at random; none: all", at_least=1)
     vocabulary_arguments: dict = option(
-        {"min_count": 5, "max_words": None},
-        "rarer words of texts and titles are unknown; of entities none is. max_words=10: of an entity's name so many "
+        {"min_count": None, "max_words": None},
+        "min_count: rarer words of texts and titles are unknown, of entities none is; by default 5, but fewer for less "
+        "than 40,000 graphs. max_words=10: of an entity's name so many "
         "words are read, all of which are padded to the longest",
     )
-    tokens_per_batch: int = option(
-        3520, "tokens of texts in a batch, padding included, over all replicas: 32 texts of 110", at_least=1
+    tokens_per_batch: int | None = option(
+        None,
+        "tokens of texts in a batch, padding included, over all replicas; none: 3,520, 32 texts of 110, but fewer "
+        "where an epoch would have less than 100 batches",
+        at_least=1,
     )
     bucket_arguments: dict = option(
         {"num_buckets": 3, "num_graph_buckets": 2},

@@ -10,6 +10,7 @@ from headattn_io.files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test
+from recipes.engine.proportions import fitting_batch
 from recipes.engine.search import DECODING
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
@@ -49,7 +50,9 @@ class WriteGraphs(Task):
         path = self.run.folder / VOCABULARY
         if self.data:
             if not path.exists():
-                GraphVocabulary.learn(self.data.train, **self.config.vocabulary_arguments).save(path)
+                arguments = {"min_count": min(5, 1 + len(self.data.train.graphs) // 10_000)}
+                arguments |= {k: v for k, v in self.config.vocabulary_arguments.items() if v is not None}
+                GraphVocabulary.learn(self.data.train, **arguments).save(path)
             found = sorted({graph.category for graph in self.data.train.graphs})
             self.run.keep(CATEGORIES, json.dumps(found))
         self.vocabulary = GraphVocabulary.load(path)
@@ -57,12 +60,15 @@ class WriteGraphs(Task):
 
     def make_batches(self, num_replicas):
         config, vocabulary = self.config, self.vocabulary
+        train, validation = (self._examples(part) for part in (self.data.train, self.data.validation))
+        lengths = [len(example["target"]) for example in train]
+        longest = max(len(example["target"]) for example in (*train, *validation))
+        fitting = fitting_batch(sum(lengths), 3_520, num_replicas * max(400, longest))
         common = dict(
-            tokens_per_batch=config.tokens_per_batch,
+            tokens_per_batch=config.tokens_per_batch or fitting,
             **config.bucket_arguments,
             num_replicas=num_replicas,
         )
-        train, validation = (self._examples(part) for part in (self.data.train, self.data.validation))
         self._report_long_names()
         print(
             f"{vocabulary.vocabulary_size:,} words of texts, {vocabulary.entity_vocabulary_size:,} of entities, "

@@ -8,11 +8,12 @@ import numpy as np
 from headattn_io.files import write_atomically
 from keras_headattn.metrics import MatthewsCorrelationCoefficient
 from keras_headattn.training import default_jit
-from recipes.engine.confusion import write_confusion
+from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.modelling import make_metrics
 
 MOST_DRAWN = 50  # classes of a confusion matrix
+ADVICE = " Train for more --epochs; a ResNet may need a lower --statistics-momentum, such as 0.9."
 
 
 def evaluate(classifier, batches, folder, names, quiet=False):
@@ -54,6 +55,7 @@ def evaluate(classifier, batches, folder, names, quiet=False):
         counts = np.rint(metrics[-1].confusion.numpy() / weight).astype(int)
         labels, predicted = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0).T
         write_confusion(folder, labels, np.eye(num_classes)[predicted], names)
+        report_one_class(folder.name, labels, np.eye(num_classes)[predicted], names, "image", ADVICE)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "examples"))
     return scores

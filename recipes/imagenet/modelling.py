@@ -1,6 +1,7 @@
 """The network that settings name."""
 
 import functools
+import math
 
 import keras
 
@@ -14,10 +15,10 @@ MEAN = (123.68, 116.78, 103.94)
 DEVIATION = (58.4, 57.1, 57.4)
 
 
-def make_classifier(config, num_classes):
+def make_classifier(config, num_classes, steps=math.inf):
     """Makes the network: from pixels, 0 to 255, `(B, S, S, 3)`, to logits `(B, num_classes)`, float32.
 
-    Pixels are normalised inside, in float32.
+    Pixels are normalised inside, in float32. Moving statistics follow the data within an epoch of so many `steps`.
     """
     shape = (config.image_size, config.image_size, 3)
     images = keras.Input(shape, name="images")
@@ -35,9 +36,10 @@ def make_classifier(config, num_classes):
     classifier = dict(classes=num_classes, classifier_activation=None)
     with passing_on("model_arguments"):
         network = make(attention=attention, input_shape=shape, **classifier, **config.model_arguments)
+    momentum = config.statistics_momentum
     for layer in network.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
-            layer.momentum = config.statistics_momentum
+            layer.momentum = min(0.997, max(0.9, 1 - 3 / steps)) if momentum is None else momentum
     return keras.Model(images, network(scale(images)), name="classifier")
 
 

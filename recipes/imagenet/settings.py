@@ -99,8 +99,11 @@ class Model:
         of=dict.fromkeys(RESNETS, ["keras_headattn.models.ResNet"])
         | dict.fromkeys(VIT_SIZES, ["keras_headattn.models.ViT"]),
     )
-    statistics_momentum: float = option(
-        0.997, "share that batch normalisation's moving statistics keep in a step", at_least=0, below=1
+    statistics_momentum: float | None = option(
+        None,
+        "momentum of batch normalisation's moving statistics; none: 0.997, but less for an epoch of under 1,000 steps",
+        at_least=0,
+        below=1,
     )
     blocks: int = option(3, "blocks in each stage of the model small", at_least=1)
 
@@ -133,8 +136,12 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     schedule: str = option(
         "step", "after warm-up the rate falls; step: see --decay-epochs; cosine: to 0 at --epochs", ("step", "cosine")
     )
-    warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
-    decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")
+    warmup_epochs: float | None = option(
+        None, "epochs in which the rate rises from 0; none: 5, but at most a tenth of --epochs", at_least=0
+    )
+    decay_epochs: tuple[int, ...] = option(
+        (), "epochs after which the rate is a tenth; none: 30, 60, 80 and 90 % of --epochs"
+    )
     optimizer: str = option("sgd", "optimizer", tuple(OPTIMIZERS))
     optimizer_arguments: dict = optimizer_arguments(
         {name: [f"keras.optimizers.{cls}"] for name, cls in OPTIMIZERS.items()}, momentum=0.9
@@ -156,7 +163,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
                 f"--image-size must be a multiple of the patches of {side} pixels, see --model-arguments patch_size. "
                 f"Received: image_size={self.image_size}"
             )
-        if self.schedule == "cosine" and self.warmup_epochs >= self.epochs:
+        if self.schedule == "cosine" and (self.warmup_epochs or 0) >= self.epochs:
             raise ValueError(
                 f"--warmup-epochs must be fewer than the {self.epochs} --epochs for --schedule cosine. "
                 f"Received: warmup_epochs={self.warmup_epochs}"

@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import math
 
 import keras
 import tensorflow as tf
@@ -22,6 +23,7 @@ from recipes.imagenet.evaluation import evaluate, report_damaged
 from recipes.imagenet.modelling import make_attention, make_classifier, make_metrics
 from recipes.imagenet.settings import OPTIMIZERS
 
+DECAYS = (0.3, 0.6, 0.8, 0.9)  # shares of the epochs after which the rate falls
 # Parts of names: biases, norms, class token and positions.
 WITHOUT_DECAY = ["bias", "gamma", "beta", "class_token", "embeddings"]
 SMOKE_TEST = """
@@ -76,7 +78,8 @@ class ImageNet(Task):
         return evaluation_pixels(self.config.image_size, self.config.evaluation_side)
 
     def make_model(self):
-        return make_classifier(self.config, len(self.class_names))
+        batch_size = self.config.batch_size * tf.distribute.get_strategy().num_replicas_in_sync
+        return make_classifier(self.config, len(self.class_names), len(self.data.train) / batch_size)
 
     def flops(self, model):
         """Operations on an image."""
@@ -85,6 +88,10 @@ class ImageNet(Task):
 
     def describe(self):
         return f"{self.config.model}, attention {self.config.attention}"
+
+    def warmup(self, steps):
+        epochs = self.config.warmup_epochs
+        return round((min(5, self.config.epochs / 10) if epochs is None else epochs) * steps)
 
     def make_optimizer(self, steps, num_replicas):
         config = self.config
@@ -98,9 +105,10 @@ class ImageNet(Task):
         """Returns the learning rate by step, for so many steps an epoch."""
         config = self.config
         peak = config.learning_rate * config.batch_size * num_replicas / 256
-        warmup = round(config.warmup_epochs * steps)
+        warmup = self.warmup(steps)
         if config.schedule == "step":
-            return StepDecay(peak, warmup, [epoch * steps for epoch in config.decay_epochs])
+            epochs = config.decay_epochs or sorted({math.ceil(share * config.epochs) for share in DECAYS})
+            return StepDecay(peak, warmup, [epoch * steps for epoch in epochs])
         falling = max(1, config.epochs * steps - warmup)
         rise = dict(initial_learning_rate=0.0, warmup_target=peak, warmup_steps=warmup) if warmup else {}
         return keras.optimizers.schedules.CosineDecay(**{"initial_learning_rate": peak, "decay_steps": falling, **rise})

@@ -16,6 +16,7 @@ SIZES = {
         num_layers=22, hidden_dim=768, intermediate_dim=1152, num_heads=12, embedding_dim=768, max_length=0
     ),
 }
+MOST_WARMUP = 10_000
 OBJECTIVES = ("electra", "masked_lm")
 
 
@@ -113,7 +114,12 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
     )  # fmt: skip
 
     epoch_steps: int = option(1_000, "steps of an epoch, after which the model is validated and saved", at_least=1)
-    warmup_steps: int = option(10_000, "steps of linear warm-up; the rate decays linearly all along", at_least=0)
+    warmup_steps: int | None = option(
+        None,
+        f"steps of linear warm-up; the rate decays linearly all along; none: {MOST_WARMUP:,}, but at most a tenth of "
+        "all steps",
+        at_least=0,
+    )
     optimizer_arguments: dict = optimizer_arguments(
         ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"], global_clipnorm=1.0
     )
@@ -126,7 +132,7 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
                 "--max-length must be at most the positions that have embeddings, max_length of --model-arguments. "
                 f"Received: {self.max_length} for {positions}"
             )
-        if self.warmup_steps >= self.total_steps:
+        if (self.warmup_steps or 0) >= self.total_steps:
             raise ValueError(
                 "--warmup-steps must be fewer than all steps. "
                 f"Received: warmup_steps={self.warmup_steps} of {self.epochs} epochs of {self.epoch_steps} steps"

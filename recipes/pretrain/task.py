@@ -11,6 +11,7 @@ from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
+from recipes.engine.proportions import fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Corpora, Task, check_batch_size, check_new
 from recipes.engine.training import make_optimizer
@@ -20,6 +21,7 @@ from recipes.pretrain.documents import Documents
 from recipes.pretrain.export import export_pretrained
 from recipes.pretrain.modelling import make_pretraining, make_trainer
 from recipes.pretrain.prepare import prepare, tokenizer_of
+from recipes.pretrain.settings import MOST_WARMUP
 
 HELD_OUT = "held_out"  # the name of this test set
 TOKENIZER = "tokenizer.json"
@@ -118,9 +120,12 @@ class Pretrain(Task):
             self.batches.preprocess = self.validation.preprocess = trainer.with_counts
         return trainer
 
+    def warmup(self, steps):
+        return fitting_warmup(self.config.warmup_steps, MOST_WARMUP, self.config.total_steps)
+
     def make_optimizer(self, steps, num_replicas):
         config = self.config
-        schedule = LinearDecay(config.learning_rate, config.warmup_steps, config.total_steps, decay_in_warmup=True)
+        schedule = LinearDecay(config.learning_rate, self.warmup(steps), config.total_steps, decay_in_warmup=True)
         return make_optimizer(config, AdamWeightDecay, learning_rate=schedule)
 
     def make_loss(self):

@@ -19,6 +19,8 @@ OF_PRETRAINED = (
 OF_VOCABULARY = ("vocabulary_size", "vocabulary_type", "target_vocabulary_size")
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
+# Defaults, of which little data get less: see `recipes.engine.proportions`.
+MOST_WARMUP, MOST_TOKENS, MOST_PIECES = 4_000, 4_096, 10_000
 LEARNT_FROM = 100_000  # most pairs that a shortlist is learnt from
 DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change after training
 # Arguments of a model from a checkpoint that may differ from its own.
@@ -65,7 +67,12 @@ class Corpora(TextFiles):
     moses: bool = option(False, "normalise and tokenise by Moses rules (sacremoses) before SentencePiece")
     truecase: bool = option(False, "truecase after Moses tokenisation")
     lowercase: bool = option(False, "lower-case all text, translations and references too")
-    tokens_per_batch: int = option(4096, "target tokens in a batch, padding included, over all replicas", at_least=1)
+    tokens_per_batch: int | None = option(
+        None,
+        f"target tokens in a batch, padding included, over all replicas; none: {MOST_TOKENS:,}, but fewer where an "
+        "epoch would have less than 100 batches",
+        at_least=1,
+    )
     num_buckets: int = option(6, "length buckets, at most; XLA compiles once for each", at_least=1)
     max_padding: float | None = option(
         None, "no more buckets than keep the padding of the longer side to this share; none: all", above=0, below=1
@@ -84,7 +91,12 @@ class Vocabulary:
         "of text with spaces between tokens fairseq's dict.txt, a token a line, or so of both sides with <@@@> between",
         metavar="FILE",
     )
-    vocabulary_size: int = option(10_000, "SentencePiece pieces; of each language if not shared", at_least=8)
+    vocabulary_size: int | None = option(
+        None,
+        f"SentencePiece pieces; of each language if not shared; none: {MOST_PIECES:,}, but fewer for less than 62,500 "
+        "pairs",
+        at_least=8,
+    )
     vocabulary_type: str = option("bpe", "kind of SentencePiece model", ("bpe", "unigram"))
     vocabulary_sentences: int = option(
         1_000_000, "pairs that vocabulary and truecaser are learnt from: a random sample of so many", at_least=1
@@ -186,8 +198,8 @@ class Decoding(search.Search):
 class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Smoothing, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
-    The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
-    are those of fairseq's recipe for IWSLT'14 German to English, 160,000 sentence pairs.
+    The defaults are for a text of your own. Size, dropout, label smoothing, learning rate and, of much text, tokens per
+    batch and warm-up are those of fairseq's recipe for IWSLT'14 German to English, 160,000 sentence pairs.
     """
 
     title = "training"
@@ -202,7 +214,12 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
     PRETRAINED = ("pretrained",)
     SIZES = SIZES
 
-    warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
+    warmup_steps: int | None = option(
+        None,
+        f"steps of linear warm-up, before decay with 1/sqrt(step); none: {MOST_WARMUP:,}, but at most a tenth of all "
+        "steps",
+        at_least=1,
+    )
 
     def __post_init__(self):
         super().__post_init__()

@@ -16,6 +16,7 @@ from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import show_page, smoke_test
+from recipes.engine.proportions import fitting_batch, fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete, take_files
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
@@ -23,7 +24,7 @@ from recipes.translate.corpora import check_sizes, load_corpora, load_tests, rea
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
 from recipes.translate.prepare import COLUMNS, prepare, sample_pairs
-from recipes.translate.settings import DECODING, LEARNT_FROM, files_of_tests
+from recipes.translate.settings import DECODING, LEARNT_FROM, MOST_TOKENS, MOST_WARMUP, files_of_tests
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translate.text import check_moses, make_text, make_translator
 from recipes.translate.text_maps import redundancy
@@ -32,6 +33,7 @@ SMOKE_TEST = """
 found = call(text=tf.constant(given))
 result = [[text.decode() for text in found["translations"].numpy()], found["scores"].numpy().tolist()]
 """
+LEAST_TOKENS = 512  # of a batch that fits little data
 
 
 class Translate(Task):
@@ -86,8 +88,10 @@ class Translate(Task):
         buckets = choose_buckets(
             lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
         )
+        tokens = int((lengths * (1 if counts is None else counts))[short].sum())
+        least = num_replicas * max(LEAST_TOKENS, buckets[-1])
         common = dict(
-            tokens_per_batch=config.tokens_per_batch,
+            tokens_per_batch=config.tokens_per_batch or fitting_batch(tokens, MOST_TOKENS, least),
             num_replicas=num_replicas,
             preprocess=functools.partial(teacher_forcing, bos_id=self.text.target.bos_id),
         )
@@ -125,12 +129,15 @@ class Translate(Task):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
         return Model(inputs, model(inputs), name="trainer")
 
+    def warmup(self, steps):
+        return fitting_warmup(self.config.warmup_steps, MOST_WARMUP, self.config.epochs * steps)
+
     def make_optimizer(self, steps, num_replicas):
         config = self.config
         return make_optimizer(
             config,
             keras.optimizers.Adam,
-            learning_rate=InverseSquareRoot(config.learning_rate, config.warmup_steps),
+            learning_rate=InverseSquareRoot(config.learning_rate, self.warmup(steps)),
         )
 
     def make_loss(self):

@@ -8,6 +8,7 @@ from keras_headattn.data import pad_ids
 from keras_headattn.interop import marian_vocabularies, read_vocabularies
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
+from recipes.translate.settings import MOST_PIECES
 
 
 def make_text(config, train, folder):
@@ -19,10 +20,13 @@ def make_text(config, train, folder):
     if not all(path.exists() for path in paths):
         for path, proto in zip(paths, _given_vocabularies(config), strict=False):
             write_atomically(path, proto)
+    size = config.vocabulary_size
+    if size is None and train is not None and not all(path.exists() for path in paths):
+        size = fitting_vocabulary(train)
     return LanguagePair.learn(
         folder,
         None if train is None else (train.source, train.target),
-        config.vocabulary_size,
+        size,
         config.target_vocabulary_size,
         config.vocabulary_type,
         config.one_vocabulary,
@@ -30,6 +34,12 @@ def make_text(config, train, folder):
         config.languages if config.moses else None,
         config.truecase,
     )
+
+
+def fitting_vocabulary(pairs):
+    """Returns the number of pieces that suits a `ParallelCorpus`: all characters, and more for more pairs."""
+    characters = len(set().union(*pairs.source, *pairs.target))
+    return min(MOST_PIECES, characters + round(40 * len(pairs.source) ** 0.5))
 
 
 def make_translator(transformer, text, **options):

@@ -26,7 +26,12 @@ import dataclasses
 from recipes.engine.paper_tables import Table, figures
 from recipes.graphs.settings import GraphsConfig
 
-GRAPHWRITER = GraphsConfig(attention_arguments={"detach_neighbours": True}, patience=None)
+GRAPHWRITER = GraphsConfig(
+    attention_arguments={"detach_neighbours": True},
+    vocabulary_arguments={"min_count": 5},
+    tokens_per_batch=3_520,
+    patience=None,
+)
 CONFIGS = {
     "graphwriter_agenda": GRAPHWRITER,
     "repulsive_agenda": dataclasses.replace(GRAPHWRITER, repulsive="svgd"),

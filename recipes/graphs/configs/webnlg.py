@@ -20,7 +20,7 @@ from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
     model_arguments=dict(num_layers=3, hidden_dim=128, num_encoder_layers=1),
-    vocabulary_arguments=dict(max_words=10),
+    vocabulary_arguments=dict(min_count=5, max_words=10),
     optimizer="adam",
     learning_rate=2e-3,
     epochs=7,

@@ -24,6 +24,9 @@ from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
     validation_split="val",
+    statistics_momentum=0.997,
+    warmup_epochs=5.0,
+    decay_epochs=(30, 60, 80, 90),
 )
 
 NETWORKS = {

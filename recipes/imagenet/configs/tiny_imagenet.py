@@ -16,6 +16,7 @@ CONFIG = ImageNetConfig(
     augmentation="pad_crop",
     model="resnet34",
     model_arguments=dict(small_images=True),
+    statistics_momentum=0.997,
     epochs=60,
     batch_size=64,
     learning_rate=0.2,

@@ -20,7 +20,7 @@ import dataclasses
 
 from recipes.pretrain.settings import PretrainConfig
 
-SMALL = PretrainConfig(epochs=1_000, epoch_steps=1_000)
+SMALL = PretrainConfig(epochs=1_000, epoch_steps=1_000, warmup_steps=10_000)
 CONFIGS = {
     "electra_small": SMALL,
     "repulsive_electra_small": dataclasses.replace(SMALL, repulsive="svgd"),

@@ -1,12 +1,20 @@
+import dataclasses
+
 import pytest
 
+from headattn_io.parallel import ParallelCorpus
 from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
-from recipes.engine.proportions import remark_on_size
+from recipes.engine.proportions import fitting_batch, remark_on_size, remark_on_warmup
 from recipes.glue.settings import GlueConfig
+from recipes.imagenet.__main__ import RECIPE as IMAGENET
+from recipes.imagenet.modelling import make_classifier
 from recipes.imagenet.settings import ImageNetConfig
+from recipes.pretrain.__main__ import RECIPE as PRETRAIN
 from recipes.pretrain.settings import PretrainConfig
+from recipes.translate.__main__ import RECIPE as TRANSLATE
 from recipes.translate.settings import TranslateConfig
+from recipes.translate.text import fitting_vocabulary
 
 
 def test_the_options_that_make_a_model_smaller_are_named():
@@ -42,3 +50,40 @@ def test_a_run_begins_with_the_remark(tmp_path, capsys):
         RECIPE.main(["train", *map(str, arguments), "--epochs", str(epochs)])
         remarks = capsys.readouterr().out.count(" parameters are many for 32 training examples")
         assert remarks == (epochs == 1)
+
+
+def test_warm_up_is_a_tenth_of_a_short_training():
+    config = TranslateConfig(epochs=4)
+    assert TRANSLATE.make_task(config).warmup(133) == 53
+    assert TRANSLATE.make_task(dataclasses.replace(config, epochs=40)).warmup(10_000) == 4000
+    assert TRANSLATE.make_task(dataclasses.replace(config, warmup_steps=4000)).warmup(133) == 4000
+    assert TRANSLATE.make_task(TRANSLATE.named_config("wmt14_de")).warmup(1) == 4000
+    assert PRETRAIN.make_task(PretrainConfig()).warmup(1_000) == 2_000
+    assert IMAGENET.make_task(ImageNetConfig(epochs=2)).warmup(100) == 20
+
+
+def test_a_long_warm_up_is_reported():
+    config = TranslateConfig(epochs=4, warmup_steps=4000)
+    assert remark_on_warmup(config, 4000, 532).startswith("Warm-up takes 4,000 of the 532 steps")
+    assert "smaller --warmup-steps" in remark_on_warmup(config, 4000, 532)
+    assert "smaller --warmup-share" in remark_on_warmup(GlueConfig(checkpoint="bert"), 50, 100)
+    assert remark_on_warmup(config, 100, 532) is None
+
+
+def test_batches_and_vocabularies_fit_the_data():
+    sizes = 1_000, 10_000, 100_000
+    assert [fitting_batch(15 * size, 4096, 512) for size in sizes] == [512, 1500, 4096]
+    pieces = [fitting_vocabulary(ParallelCorpus(["ab"] * size, ["cd"] * size, "")) for size in sizes]
+    assert pieces == [1269, 4004, 10_000]
+
+
+@pytest.mark.parametrize("steps, momentum", [(8, 0.9), (300, 0.99), (5_000, 0.997)])
+def test_moving_statistics_follow_the_images_of_an_epoch(steps, momentum):
+    config = dataclasses.replace(IMAGENET.named_config("cifar10"), blocks=1)
+    layers = make_classifier(config, 2, steps)._flatten_layers()
+    assert {layer.momentum for layer in layers if hasattr(layer, "moving_mean")} == {momentum}
+
+
+def test_the_rate_of_images_falls_within_the_training():
+    schedule = IMAGENET.make_task(ImageNetConfig(epochs=10)).make_optimizer(100, 1)._learning_rate
+    assert list(schedule.boundaries) == [300, 600, 800, 900]
