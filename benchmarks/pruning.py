@@ -59,7 +59,9 @@ def score(task, model, measure):
 
 def exported_bytes(task, model):
     """Returns the size of the new SavedModel."""
-    task.export(model)
+    from recipes.engine.exporting import export
+
+    export(task, model)
     newest = max(pathlib.Path(task.config.export_folder).glob("[0-9]*"), key=lambda version: int(version.name))
     return sum(path.stat().st_size for path in newest.rglob("*") if path.is_file())
 

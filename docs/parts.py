@@ -106,9 +106,8 @@ class Tag(Task):
             (folder / "scores.json").write_text(json.dumps({"accuracy": hits.mean()}))
             print(f"{name}: accuracy {hits.mean():.4f} of {len(hits):,} words")
 
-    def export(self, model):
-        version = len(list(pathlib.Path(self.config.export_folder).glob("[0-9]*"))) + 1
-        model.export(f"{self.config.export_folder}/{version}", verbose=False)
+    def export(self, model, folder):
+        model.export(f"{folder}/1", verbose=False)
 
 
 def read(files):

@@ -10,7 +10,7 @@ from recipes.answer.data import read_corpora, read_tests
 from recipes.answer.predicting import WINDOWS, answers_to, fitted_threshold, make_answerer, score, write_answers
 from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.encoders import make_encoder
-from recipes.engine.fresh_process import packages_of, show_page, smoke_test
+from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.task import check_new
 
 SMOKE_TEST = """
@@ -30,6 +30,8 @@ class SpanLoss(keras.losses.Loss):
 
 class Answering(EncoderTask):
     """Encoder that finds the first and the last piece of an answer."""
+
+    page = False
 
     def make_head(self, vocabulary_size):
         encoder, _, _ = make_encoder(self.config, vocabulary_size, "SpanAnswerer")
@@ -114,22 +116,20 @@ class Answering(EncoderTask):
             write_answers(self.run.results / name, answers, scores)
             print(f"{name}: " + ", ".join(f"{measure} {value:.2f}" for measure, value in scores.items()))
 
-    def export(self, model):
+    def export(self, model, folder):
         config = self.config
         sizes = {name: getattr(config, name) for name in WINDOWS}
         path = export_question_answerer(
             model,
             self.tokenizer,
-            config.export_folder,
+            folder,
             **sizes,
             threshold=self.threshold(model),
             run=config.run,
             **config.export_arguments,
         )
-        print(f"SavedModel: {path}")
         if self.data and config.samples:
             self._try(path, next(iter(self.data.tests.values()), self.data.validation))
-        show_page(config.export_folder, shows_heads=False)
 
     def _try(self, path, questions):
         rows = questions.sample(self.config.samples, self.config.seed).rows

@@ -8,39 +8,28 @@ from dataclasses import fields
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import read_json
 from recipes.engine.checkpoints import final_epochs
 from recipes.engine.config import flag
 from recipes.engine.settings import PATHS
 from recipes.engine.tensorboard import shown_settings
 
-NAME = "README.md"
 PACKAGES = ("keras_headattn", "keras", "tensorflow", "tensorflow-text", "numpy")
 LINK = "[keras_headattn](https://github.com/keras-headattn/keras_headattn)"
 
 
-def export(task, model):
-    """Writes the SavedModels of a finished run, and a model card into each new version."""
-    folders = [pathlib.Path(folder) for folder in task.export_folders()]
-    before = {path for folder in folders for path in folder.glob("*")}
-    task.export(model)
-    for path in sorted({path for folder in folders for path in folder.glob("*")} - before):
-        if path.name.isdecimal() and not (path / NAME).exists():
-            write_atomically(path / NAME, card(task, model, path).encode("utf-8"))
-
-
-def card(task, model, path):
-    """Returns the card of a version, in Markdown, with the metadata that model hubs read."""
+def card(task, model, path, version):
+    """Returns the card of what is in a folder and becomes a version, in Markdown, with the metadata of model hubs."""
     run, config = task.run, task.config
     signatures, operations = _read_signatures(path)
     choice = config.select, config.average, config.average_of
     tags = ["keras_headattn", run.recipe.name, *([] if "attention" in config.without_effect else [config.attention])]
     parts = [
         "\n- ".join(["---\nlibrary_name: keras\ntags:", *tags]) + "\n---",
-        f"# {path.parent.name}, version {path.name}",
+        f"# {version.parent.name}, version {version.name}",
         f"{model.count_params():,} parameters, {task.describe()}. {_training(run, *choice)}",
         "## Use",
-        *(_use(path, signatures, operations) if signatures else _checkpoints(path)),
+        *(_use(version, signatures, operations) if signatures else _checkpoints(path)),
         "## Data",
         *_data(run, config),
         "## Scores",

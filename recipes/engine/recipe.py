@@ -17,6 +17,7 @@ from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in
 from recipes.engine.heads import check_attentions
+from recipes.engine.lock import locked
 from recipes.engine.loggers import check_loggers
 from recipes.engine.quiet import quiet_tensorflow, silence
 from recipes.engine.run import Run
@@ -267,9 +268,11 @@ class Recipe:
             raise ValueError(
                 f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
             )
-        from recipes.engine.model_card import export
+        from recipes.engine.exporting import export
 
-        export(task, task.run.load_model())
+        busy = f"Another process trains or exports this run. Wait for it. Received: {options.folder}"
+        with locked(options.folder, busy):
+            export(task, task.run.load_model())
 
     def _prune(self, options):
         if not 0 < options.keep <= 1:

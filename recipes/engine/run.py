@@ -181,9 +181,10 @@ class Run:
         return read_json(path) if path.exists() else {}
 
     def note_finished(self, notes):
-        """Adds to what was done after training. `"epochs"` starts the notes anew."""
+        """Adds to what was done after training; `None` removes a note. `"epochs"` starts the notes anew."""
         known = {} if "epochs" in notes else self.finished()
-        write_atomically(self.folder / "finished.json", (json.dumps(known | notes, indent=1) + "\n").encode())
+        kept = {name: note for name, note in (known | notes).items() if note is not None}
+        write_atomically(self.folder / "finished.json", (json.dumps(kept, indent=1) + "\n").encode())
 
     def history(self):
         """Reads the logs of all finished epochs: list of dictionaries."""

@@ -77,6 +77,7 @@ class Task:
         corpora: the data of the settings, if they have been read, as `Recipe.read` does. Default `None`.
     """
 
+    page = None  # of SavedModels, by `recipes.serve`: True if it shows where heads look; `None` for none
     details = ()  # names of logs that only history and TensorBoard show
 
     def __init__(self, config, run, corpora=None):
@@ -189,11 +190,14 @@ class Task:
         return None
 
     def export_folders(self):
-        """Returns the folders that `export` writes to, which the engine tries before training."""
+        """Returns the folders of SavedModels, which the engine tries before training."""
         return [self.config.export_folder]
 
-    def export(self, model):
-        """Writes the SavedModels and tries them out."""
+    def export(self, model, *folders):
+        """Writes a numbered version into each of these folders, which stand for `export_folders`, and tries it.
+
+        The engine shows them where they belong, once they are complete.
+        """
         raise NotImplementedError
 
     def next_commands(self):

@@ -42,9 +42,9 @@ from recipes.engine.checkpoints import (
     has_stalled,
 )
 from recipes.engine.config import passing_on
+from recipes.engine.exporting import export
 from recipes.engine.lock import locked
 from recipes.engine.lora import adapt
-from recipes.engine.model_card import export
 from recipes.engine.proportions import remark_on_size, remark_on_warmup
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
@@ -107,8 +107,7 @@ def end(task, model):
         write_scores(run)
         run.note_finished({"scores": left["scores"]})
     if "export" in left:
-        export(task, model)
-        run.note_finished({"export": left["export"]})
+        export(task, model, {"export": left["export"]})
     if "logged" in left:
         task.loggers.open(shown_settings(config))
         task.loggers.log_scores(run.scores())

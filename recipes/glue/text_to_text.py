@@ -166,7 +166,7 @@ class TextToText(Glue):
     def predictor(self, model):
         return TextPredictor(model, self.tokenizer, self.targets, self.config.max_length, self.longest)
 
-    def write(self, model):
+    def write(self, model, folder):
         """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`.
 
         Its output `is_cut` `(B,)` is true where a text was longer than the model reads.
@@ -192,6 +192,4 @@ class TextToText(Glue):
         specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
         requests = [dict.fromkeys(names, np.array(["a"] * size, object)) for size in (1, 8)]
         signatures, warm = {"serving_default": (answer, specs)}, {"serving_default": requests}
-        return save_signatures(
-            signatures, self.config.export_folder, [uncut_tokenizer, self.tokenizer], self.config.run, warm
-        )
+        return save_signatures(signatures, folder, [uncut_tokenizer, self.tokenizer], self.config.run, warm)

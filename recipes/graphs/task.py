@@ -168,9 +168,8 @@ class WriteGraphs(Task):
         graph_to_text = self.graph_to_text(model, max_entities=10**6)
         evaluate(graph_to_text, tests, parts, metrics, config.decoding_signature, self.run.results, config.quiet)
 
-    def export(self, model):
-        path = export_graph_to_text(self.graph_to_text(model), self.config.export_folder, self.config.run)
-        print(f"SavedModel: {path}")
+    def export(self, model, folder):
+        path = export_graph_to_text(self.graph_to_text(model), folder, self.config.run)
         graphs = self._samples()
         step = max(1, len(graphs) // max(1, self.config.samples))
         if samples := graphs[::step][: self.config.samples]:

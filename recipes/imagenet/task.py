@@ -148,11 +148,10 @@ class ImageNet(Task):
     def export_folders(self):
         return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
 
-    def export(self, model):
-        config, names, (folder, tensors_folder) = self.config, self.class_names, self.export_folders()
+    def export(self, model, folder, tensors_folder):
+        config, names = self.config, self.class_names
         path = export_image_classifier(model, self._pixels, names, folder, run=config.run)
-        tensors_path = export_pixel_classifier(model, names, tensors_folder, run=config.run)
-        print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
+        export_pixel_classifier(model, names, tensors_folder, run=config.run)
         if samples := self._samples():
             found = smoke_test(path, SMOKE_TEST, [base64.b64encode(file).decode() for *_, file in samples])
             for (name, label, _), label_found, score in zip(samples, *found, strict=True):

@@ -173,6 +173,5 @@ class Pretrain(Task):
             for measure, value in scores.items():
                 print(f"  {measure:<20} {value:.4f}")
 
-    def export(self, model):
-        path = export_pretrained(model, self.tokenizer, self.config.export_folder, self.config.run)
-        print(f"Checkpoint: {path}")
+    def export(self, model, folder):
+        export_pretrained(model, self.tokenizer, folder, self.config.run)

@@ -178,7 +178,7 @@ class Rationales(Task):
         command, run = "python -m recipes.rationales", self.config.run
         return [f"{command} score {run}", f"{command} explain {run} FILE"]
 
-    def export(self, model):
+    def export(self, model, *folders):
         raise ValueError(f"This recipe writes no SavedModel: its model is in {self.run.model}")
 
 

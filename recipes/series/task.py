@@ -187,7 +187,7 @@ class SeriesTask(Task):
         found = logits.argmax(axis=1)
         return {"accuracy": float((found == labels).mean())}, [self.classes[i] for i in found]
 
-    def export(self, model):
+    def export(self, model, folder):
         spec = tf.TensorSpec((None, None, len(self.notes["mean"])), tf.float32, name="series")
         names = self.classes and tf.constant(self.classes)
 
@@ -200,8 +200,7 @@ class SeriesTask(Task):
             scores, places = tf.math.top_k(tf.nn.softmax(outputs), len(self.classes))
             return {"classes": tf.gather(names, places), "scores": scores} | cut
 
-        path = save_signatures({"serving_default": (call, [spec])}, self.config.export_folder, run=self.config.run)
-        print(f"SavedModel: {path}")
+        path = save_signatures({"serving_default": (call, [spec])}, folder, run=self.config.run)
         if self.data and self.config.samples:
             part = self.data.validation
             samples, targets = part.series[: self.config.samples], part.targets[: self.config.samples]

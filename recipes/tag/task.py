@@ -16,7 +16,7 @@ from keras_headattn.training import EpochScore
 from recipes.engine.config import passing_on
 from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.encoders import make_encoder
-from recipes.engine.fresh_process import packages_of, show_page, smoke_test
+from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import check_batch_size, check_new
 from recipes.tag.batches import TokenLabelBatches
@@ -32,6 +32,8 @@ result = [[f"{kind.decode()} {text.decode()}" for text, kind in zip(*row) if kin
 
 class Tag(EncoderTask):
     """Encoder with a head for each token, and the names of the tags."""
+
+    page = False
 
     names = ("O", "B")  # before there are data
 
@@ -123,11 +125,10 @@ class Tag(EncoderTask):
             print(f"{name}: " + ", ".join(f"{measure} {value:.4f}" for measure, value in scores.items()))
             write(self.run.results / name, corpus, predicted, scores)
 
-    def export(self, model):
+    def export(self, model, folder):
         config = self.config
         common = dict(max_length=config.max_length, run=config.run, **config.export_arguments)
-        path = export_tagger(model, self.tokenizer, self.names, config.export_folder, **common)
-        print(f"SavedModel: {path}")
+        path = export_tagger(model, self.tokenizer, self.names, folder, **common)
         if self.data and config.samples:
             corpus = next(iter(self.data.tests.values()), self.data.validation)
             texts = list(map(" ".join, corpus.sample(config.samples, config.seed).words))
@@ -135,7 +136,6 @@ class Tag(EncoderTask):
             tried = smoke_test(path, SMOKE_TEST, texts, *packages_of(self.tokenizer))
             for text, found in zip(texts, tried, strict=True):
                 print(f"  {text}\n    -> {', '.join(found) or 'nothing'}")
-        show_page(config.export_folder, shows_heads=False)
 
     def next_commands(self):
         return [f"python -m recipes.tag predict {self.config.run} FILE"]

@@ -15,7 +15,7 @@ from keras_headattn.serving import export_id_translator, export_translator, writ
 from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.flops import count_flops
-from recipes.engine.fresh_process import show_page, smoke_test
+from recipes.engine.fresh_process import smoke_test
 from recipes.engine.proportions import fitting_batch, fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete, take_files
 from recipes.engine.task import Task, check_new
@@ -38,6 +38,8 @@ LEAST_TOKENS = 512  # of a batch that fits little data
 
 class Translate(Task):
     """Transformer that translates, its text and its vocabulary."""
+
+    page = True
 
     def check(self):
         check_metrics(*self._metrics())
@@ -254,15 +256,14 @@ class Translate(Task):
     def export_folders(self):
         return [self.config.export_folder, f"{self.config.export_folder}_ids"]
 
-    def export(self, model):
+    def export(self, model, folder, ids_folder):
         config, translator = self.config, self.translator(model)
-        text, searcher, folder = translator.text, translator.searcher, config.export_folder
+        text, searcher = translator.text, translator.searcher
         given = dict(config.export_arguments, run=config.run, shortlist=self.shortlist())
         length = translator.max_source_length
         path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **given)
         del given["attention"]
-        ids_path = export_id_translator(searcher, f"{folder}_ids", **given)
-        print(f"SavedModels: {path} (text), {ids_path} (token ids)")
+        export_id_translator(searcher, ids_folder, **given)
         sentences = self._samples()
         step = max(1, len(sentences) // max(1, config.samples))
         # The SavedModel does not include Moses' steps: it takes text that has gone through them.
@@ -271,7 +272,6 @@ class Translate(Task):
             found = smoke_test(path, SMOKE_TEST, samples, "tensorflow_text")
             for source, translation, score in zip(samples, *found, strict=True):
                 print(f"  {source}\n    -> {translation}  ({score:.3f})")
-        show_page(config.export_folder)
 
     def _samples(self):
         """Sentences of the test sets: of those read, or of those translated before."""

@@ -5,7 +5,7 @@ import numpy as np
 from headattn_io.files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor, write_examples
-from recipes.engine.fresh_process import packages_of, show_page, smoke_test
+from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.texts.evaluation import evaluate
 from recipes.engine.training import column_trainer
@@ -25,6 +25,8 @@ class TextTask(Task):
 
     A subclass has the methods of `Task` that are missing here, and those that raise an error.
     """
+
+    page = True
 
     def read(self):
         """Returns the texts of the settings, `Corpora`."""
@@ -134,19 +136,18 @@ class TextTask(Task):
             raise ValueError(f"The run is of {trained} --second-column. Received: {self.config.second_column!r}")
         evaluate(self.predictor(model), tests, self.targets, self.run.results, self.config.quiet)
 
-    def write(self, model):
+    def write(self, model, folder):
         """Writes the SavedModel, and returns its path."""
         config, tokenizer, targets = self.config, self.tokenizer, self.targets
         common = dict(max_length=config.max_length, pairs=self.is_pair, run=config.run, **config.export_arguments)
         if not targets.names:
-            return export_regressor(model, tokenizer, config.export_folder, **common)
+            return export_regressor(model, tokenizer, folder, **common)
         common |= dict(activation=targets.activation)
-        return export_classifier(model, tokenizer, targets.names, config.export_folder, **common)
+        return export_classifier(model, tokenizer, targets.names, folder, **common)
 
-    def export(self, model):
+    def export(self, model, folder):
         config, tokenizer = self.config, self.tokenizer
-        path = self.write(model)
-        print(f"SavedModel: {path}")
+        path = self.write(model, folder)
         if self.data and config.samples:
             corpus = next(iter(self.data.tests.values()), self.data.validation)
             samples = corpus.sample(config.samples, config.seed)
@@ -156,7 +157,6 @@ class TextTask(Task):
             found = smoke_test(path, SMOKE_TEST, sides, *packages_of(tokenizer))
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")
-        show_page(config.export_folder)
 
     @property
     def is_pair(self):

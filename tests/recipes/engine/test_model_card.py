@@ -1,12 +1,14 @@
-"""Model cards of exports that are not SavedModels, and what is in the folders already. The card of a trained run is in
+"""Exports that are no SavedModels: their model cards, and what an interruption leaves. The card of a trained run is in
 test_loggers_in_training.py."""
 
 import json
+import pathlib
 import types
 
 import pytest
 
-from recipes.engine.model_card import export
+from recipes.engine import exporting
+from recipes.engine.exporting import export
 from recipes.engine.run import Run
 from recipes.pretrain.__main__ import RECIPE
 
@@ -25,19 +27,25 @@ def task(tmp_path):
     scores = {"bleu": {"value": 30.5, "signature": "nrefs:1|case:mixed"}, "comet": None, "examples": 7}
     (run.results / "held out" / "scores.json").write_text(json.dumps(scores))
 
-    def write(model):
-        version = tmp_path / "out" / str(1 + len([*(tmp_path / "out").glob("*")]))
-        (version / "masked_lm").mkdir(parents=True)
-        (version.parent / ".new.ab").mkdir(exist_ok=True)
-        if model.own_card:
-            (version / "README.md").write_text("own")
+    def write(model, *folders):
+        for folder in folders:
+            version = pathlib.Path(folder, "1")
+            (version / "masked_lm").mkdir(parents=True)
+            (version / "masked_lm" / "weights").write_text(model.own_card or "")
+            if model.own_card:
+                (version / "README.md").write_text(model.own_card)
 
     return types.SimpleNamespace(
-        config=config, run=run, export_folders=lambda: [tmp_path / "out"], export=write, describe=lambda: "small"
+        config=config,
+        run=run,
+        export_folders=lambda: [tmp_path / "out", tmp_path / "out_ids"],
+        export=write,
+        describe=lambda: "small",
+        page=None,
     )
 
 
-def model(own_card=False):
+def model(own_card=None):
     return types.SimpleNamespace(count_params=lambda: 1234, own_card=own_card)
 
 
@@ -57,6 +65,36 @@ def test_a_card_says_what_the_record_says(task, tmp_path):
 def test_files_that_are_there_stay(task, tmp_path):
     (tmp_path / "out" / "1").mkdir(parents=True)
     (tmp_path / "out" / "README.md").write_text("of all versions")
-    export(task, model(own_card=True))
-    found = {path.relative_to(tmp_path / "out").as_posix(): path.read_text() for path in tmp_path.rglob("README.md")}
-    assert found == {"README.md": "of all versions", "3/README.md": "own"}
+    export(task, model("own"))
+    found = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("README.md")}
+    assert found == {"out/README.md": "of all versions", "out/2/README.md": "own", "out_ids/1/README.md": "own"}
+
+
+def versions(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.glob("out*/*")}
+
+
+def fail(*arguments, **given):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["card", "write_version", "second write_version", "print"])
+def test_an_interrupted_export_leaves_complete_versions_and_keeps_their_numbers(task, tmp_path, monkeypatch, where):
+    real, calls = exporting.write_version, []
+
+    def second(*given):
+        calls.append(given)
+        return real(*given) if len(calls) == 1 else fail()
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        name = where.removeprefix("second ")
+        patched.setattr(exporting, name, second if name != where else fail, raising=False)
+        export(task, model())
+    assert versions(tmp_path) <= {"out/1", "out_ids/1"}
+    for version in versions(tmp_path):
+        assert (tmp_path / version / "README.md").exists()
+    (tmp_path / "out" / ".new.12345678" / "half").mkdir(parents=True)
+    is_shown = where == "print"  # the first call had ended
+    export(task, model("again"), {"export": {"quiet": True}})
+    assert versions(tmp_path) == {"out/1", "out_ids/1"} | ({"out/2", "out_ids/2"} if is_shown else set())
+    assert list(tmp_path.glob("out/.new.*")) == [] and task.run.finished() == {"export": {"quiet": True}}
