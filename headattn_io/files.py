@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import secrets
+import shutil
 import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -247,10 +248,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def remove_halves(folder: pathlib.Path, stem: str) -> None:
-    """Removes temporary files that a killed process left for files whose names begin with `stem`."""
+def remove_halves(folder: pathlib.Path, stem: str = "") -> None:
+    """Removes temporary files and folders that a killed process left for those whose names begin with `stem`."""
     for path in folder.glob(f".{stem}*"):
-        path.unlink()
+        if re.fullmatch(r"[.].+[.][0-9a-f]{8}([.].*)?", path.name):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from headattn_io.files import (
     read_json,
     read_json_lines,
     read_lines,
+    remove_halves,
     write_atomically,
 )
 from tests.refusals import refused
@@ -127,3 +128,13 @@ def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
     with refused("a pipe or a device", "pipe.txt"):
         next(read_lines(tmp_path / "pipe.txt"))
+
+
+def test_only_halves_are_removed(tmp_path):
+    for name in (".config.0123abcd.json", ".NAME.00000000", ".lock", ".config.json", "config.0123abcd.json"):
+        (tmp_path / name).touch()
+    (tmp_path / ".new.89abcdef" / "run").mkdir(parents=True)
+    remove_halves(tmp_path, "config.")
+    assert not (tmp_path / ".config.0123abcd.json").exists() and (tmp_path / ".NAME.00000000").exists()
+    remove_halves(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", ".config.json", "config.0123abcd.json"}

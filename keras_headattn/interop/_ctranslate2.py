@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from keras import layers
 
-from headattn_io.files import Path, sync
+from headattn_io.files import Path, remove_halves, sync
 from headattn_io.optional import optional_import
 from keras_headattn.decoding import Shortlist
 from keras_headattn.decoding._shortlist import check_shortlist
@@ -82,6 +82,7 @@ def to_ctranslate2(
     spec.validate()
     spec.optimize(quantization=quantization)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_halves(folder.parent, f"{folder.name}.")
     half = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     half.mkdir()
     try:

@@ -6,7 +6,7 @@ import json
 import pathlib
 import random
 
-from headattn_io.files import read_json, read_lines, write_atomically
+from headattn_io.files import read_json, read_lines, remove_halves, write_atomically
 from recipes.engine.finished import folders_of_seeds, titles
 from recipes.engine.tables import table
 
@@ -38,8 +38,10 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
             f"--examples must be at least 1, and --criteria other than {', '.join(COLUMNS)}. "
             f"Received: examples={count}, criteria={' '.join(criteria)}"
         )
-    if pathlib.Path(output).exists():
+    output = pathlib.Path(output)
+    if output.exists():
         raise ValueError(f"A sheet that may be filled in is not replaced. Give another --output. Received: {output}")
+    remove_halves(output.parent, f"{output.name.partition('.')[0]}.")
     runs = [next(iter(folders_of_seeds(folder)), pathlib.Path(folder)) for folder in folders]
     tests = [{path.parent.name for path in run.glob("results/*/hypotheses.txt")} for run in runs]
     common = sorted(set.intersection(*tests))
@@ -62,17 +64,21 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
     for place in chosen:
         first.append(drawn.randrange(2))  # the run that is A
         a, b = both[place][first[-1]], both[place][1 - first[-1]]
-        writer.writerow(
-            [place + 1, shown(texts[0]["sources"][place]), texts[0]["references"][place], a, b, *[""] * len(criteria)]
-        )
+        cells = map(_no_formula, (shown(texts[0]["sources"][place]), texts[0]["references"][place], a, b))
+        writer.writerow([place + 1, *cells, *[""] * len(criteria)])
     is_a = {str(place + 1): run for place, run in zip(chosen, first, strict=True)}
     key = {"runs": titles(folders), "set": test, "seed": seed, "A": is_a}
+    write_atomically(key_of(output), (json.dumps(key, indent=1) + "\n").encode("utf-8"))  # a sheet is never without
     write_atomically(output, file.getvalue().encode("utf-8-sig"))  # a spreadsheet takes it for UTF-8
-    write_atomically(key_of(output), (json.dumps(key, indent=1) + "\n").encode("utf-8"))
     print(
         f"{output}: {len(chosen)} pairs. Fill in A, B or = under {', '.join(criteria)}. "
         f"{key_of(output)} is not for who judges."
     )
+
+
+def _no_formula(text):
+    """Returns a cell that a spreadsheet shows as it is."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _lines(run, test, name):

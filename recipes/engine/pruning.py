@@ -2,11 +2,12 @@
 
 import os
 import pathlib
+import secrets
 import shutil
-import tempfile
 
 import tensorflow as tf
 
+from headattn_io.files import remove_halves, sync
 from headattn_io.terminal import shows_bar
 from keras_headattn.analysis import head_ablation, head_importance, prune_heads
 from recipes.engine.run import Run, try_folder
@@ -23,7 +24,10 @@ def prune(task, keep, by, output):
     write_run(task, pruned, output)
     print(f"{model.count_params():,} parameters, {pruned.count_params():,} after pruning: {output}")
     command = f"python -m recipes.{task.run.recipe.name}"
-    print(f"Next: {command} evaluate {output}\nOr train it further: {command} --config {output / 'config.json'}")
+    print(
+        f"It may score far lower before it is trained further: {command} --config {output / 'config.json'} --epochs "
+        f"{task.config.epochs}\nNext: {command} evaluate {output}"
+    )
 
 
 def rank_heads(task, model, by):
@@ -46,15 +50,21 @@ def rank_heads(task, model, by):
 
 def write_run(task, pruned, output):
     """Writes the pruned model as a run with the task's settings; the folder appears once it is complete."""
-    run = task.run
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
-        new = Run(pathlib.Path(folder, "run"), run.recipe)
-        new.folder.mkdir()
-        _copy_files(run, new)
+    remove_halves(output.parent, f"{output.name}.")
+    new = Run(output.with_name(f".{output.name}.{secrets.token_hex(4)}"), task.run.recipe)
+    new.folder.mkdir()
+    try:
+        _copy_files(task.run, new)
         new.save_config(task.config.changed({"run": str(output)}))
         new.save_model(pruned, new.pruned)
         shutil.copyfile(new.pruned, new.model)
+        for path in new.folder.rglob("*"):
+            sync(path)
         os.rename(new.folder, output)
+    except BaseException:
+        shutil.rmtree(new.folder, ignore_errors=True)
+        raise
+    sync(output.parent)
 
 
 def _copy_files(run, new):

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from dataclasses import fields
 
-from headattn_io.files import atomic_path, read_json, sync, write_atomically
+from headattn_io.files import atomic_path, read_json, remove_halves, sync, write_atomically
 from recipes.engine.config import load_config, save_config
 
 _CLEARING = ".clearing"  # config.json while a run is being removed
@@ -135,6 +135,11 @@ class Run:
             else:
                 path.unlink(missing_ok=True)
         note.unlink()
+
+    def remove_halves(self):
+        """Removes files that a killed process has begun to write."""
+        for folder in (self.folder, self.checkpoints, *self.results.glob("*")):
+            remove_halves(folder)
 
     def num_examples(self):
         """Returns the number of training examples; `None` if it is not known."""

@@ -153,6 +153,8 @@ def _ready(task):
     if is_chief(strategy):
         try_folder("--run", config.run)
     with locked(config.run, taken, is_new) if is_chief(strategy) else contextlib.nullcontext():
+        if is_chief(strategy):
+            task.run.remove_halves()
         yield strategy
         leave_together(strategy)
 

@@ -33,9 +33,11 @@ def heads(run):
 
 def test_a_pruned_run_is_scored_trained_further_and_exported(finished, recipe):
     before, output = files(finished / "run"), finished / "half"
+    (finished / ".half.0123abcd").mkdir()  # of a killed process
     printed = recipe("prune", finished / "run", output)
     assert f"Next: python -m recipes.classify evaluate {output}" in printed
-    assert files(finished / "run") == before
+    assert files(finished / "run") == before and "--epochs 1" in printed
+    assert not list(finished.glob(".half*"))
     assert heads(finished / "run") == {4} and heads(output) == {2}
     assert {path.name for path in output.iterdir()} == {
         "config.json",

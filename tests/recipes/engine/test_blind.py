@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from recipes.compare import main
+from recipes.engine import blind
 from recipes.engine.blind import tally
 from tests.refusals import refused
 
@@ -59,6 +60,34 @@ def test_a_sheet_is_filled_and_tallied(runs, tmp_path, capsys, delimiter):
     main(["tally", str(sheet)])
     out, p = capsys.readouterr().out, stats.binomtest(0, later).pvalue
     assert "plain against svgd" in out and f"| overall | 0 | 0 | {later} | 0.0% |" in out and f"| {p:.2g} |" in out
+
+
+def test_a_sheet_is_never_without_its_key(runs, tmp_path, monkeypatch):
+    sheet, write = tmp_path / "sheet.csv", blind.write_atomically
+    (tmp_path / ".sheet.0123abcd.csv").touch()  # of a killed process
+    (tmp_path / ".sheet_of_others.0123abcd.csv").touch()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(blind, "write_atomically", lambda path, data: write(path, data) if calls.pop() else stop())
+        calls = [False, True]
+        blind.write_sheet(runs, sheet)
+    assert not sheet.exists()
+    blind.write_sheet(runs, sheet)
+    assert tally(sheet)[0] == ["plain", "svgd"]
+    assert [path.name for path in tmp_path.glob(".*")] == [".sheet_of_others.0123abcd.csv"]
+
+
+def stop():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("text", ['=HYPERLINK("http://evil","x")', "+1", "-1", "@a", "\t=1"])
+def test_texts_are_no_formulas(runs, tmp_path, text):
+    path = tmp_path / "svgd" / "results" / "test" / "hypotheses.txt"
+    path.write_text("\n".join([text] * 40) + "\n")
+    blind.write_sheet(runs, tmp_path / "sheet.csv")
+    cells = {cell for row in fill(tmp_path / "sheet.csv", lambda row: row) for cell in row[3:5]}
+    assert f"'{text.strip()}" in {cell.replace("\t", "") for cell in cells}
+    assert not any(cell.startswith(text[0]) for cell in cells)
 
 
 def test_mistakes(runs, tmp_path):
