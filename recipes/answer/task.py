@@ -11,7 +11,7 @@ from recipes.answer.predicting import WINDOWS, answers_to, fitted_threshold, mak
 from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.encoders import make_encoder
 from recipes.engine.fresh_process import packages_of, smoke_test
-from recipes.engine.task import check_new
+from recipes.engine.task import named_apart
 
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
@@ -82,8 +82,7 @@ class Answering(EncoderTask):
     def load_tests(self, files=None):
         config = self.config
         if files is not None:
-            check_new(tests := read_tests(config, files), self.run.config().names_of_tests)
-            return tests
+            return named_apart(read_tests(config, files), self.run.config().names_of_tests)
         if config.data == "train" and not (config.validation or config.test):  # a share of the training set
             self.load()
             self.run.check_data(self.fingerprint())

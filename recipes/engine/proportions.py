@@ -47,7 +47,8 @@ def remark_on_size(config, parameters, examples):
         setting, _, argument = name.partition(".")
         if argument and argument not in {**config.model_defaults, **config.model_arguments}:  # of another model
             continue
-        value = config.model_argument(argument) if argument else getattr(config, setting)
+        named = config.model_arguments.get(argument) or config.shape.get(argument)
+        value = (named or config.model_argument(argument)) if argument else getattr(config, setting)
         sizes[f"{flag(setting)} {argument}".strip()] = value
     options = ", ".join(f"{name} (now {value})" if value is not None else name for name, value in sizes.items())
     remark = (

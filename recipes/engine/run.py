@@ -1,8 +1,10 @@
 """The folder of a run: settings, checkpoints, results."""
 
+import contextlib
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import tempfile
 from dataclasses import fields
@@ -52,6 +54,7 @@ class Run:
         self.pruned = self.folder / "pruned.keras"
         self.results = self.folder / "results"
         self.log_dir = str(self.folder / "tensorboard")
+        self._earlier, self._has_begun = None, False
 
     def check(self, config):
         """Checks that no trained run with other settings is in the folder."""
@@ -117,6 +120,44 @@ class Run:
         """True if the run in the folder has a checkpoint, a finished model or results."""
         has_begun = (self.folder / "config.json").exists()
         return has_begun and (self.has_checkpoint() or self.model.exists() or self.results.exists())
+
+    @contextlib.contextmanager
+    def starting(self, folders=()):
+        """Context of a start. An error before training leaves the folder as it was, and none of `folders` if empty."""
+        is_new, missing = not self.is_trained(), [folder for folder in folders if not os.path.exists(folder)]
+        try:
+            yield
+        except BaseException as error:
+            if self._earlier:
+                self.clear()
+                for path in self._earlier.iterdir():
+                    os.rename(path, self.folder / path.name)
+                self._earlier.rmdir()
+            elif is_new and not self._has_begun and isinstance(error, ValueError) and "records" not in self._names():
+                self.clear()
+            for folder in missing:
+                with contextlib.suppress(OSError):  # it is not there, or has a version
+                    os.rmdir(folder)
+            raise
+
+    def _names(self):
+        return {path.name for path in self.folder.iterdir()}
+
+    def set_aside(self):
+        """Moves the run's files out of the way until `begin`; see `starting`."""
+        paths = [self.folder / name for name in ("config.json", *self.files, *self.recipe.files)]
+        if paths := [path for path in paths if path.exists()]:
+            self._earlier = self.folder / f".earlier.{secrets.token_hex(4)}"
+            self._earlier.mkdir()
+            for path in paths:
+                os.rename(path, self._earlier / path.name)
+
+    def begin(self):
+        """Notes that training begins: what was set aside is removed."""
+        self._has_begun = True
+        if self._earlier:
+            shutil.rmtree(self._earlier)
+            self._earlier = None
 
     def clear(self):
         """Removes the run's files, and nothing else from the folder. If it is killed, `start` finishes the work."""

@@ -268,6 +268,11 @@ class Settings(Heads, Training, Devices, Output):
         return self.model_defaults.get(name) if value is None else value
 
     @property
+    def shape(self):
+        """Arguments of the model that a named size stands for."""
+        return {}
+
+    @property
     def export_folder(self):
         """The folder of SavedModels; `None` for none."""
         return self.export and self.export.replace("{run}", pathlib.Path(self.run).name)

@@ -51,12 +51,13 @@ def named_sets(sets, ending):
     return found
 
 
-def check_new(tests, names):
-    """Checks that the test sets of other files, by name, have none of the names of the run's own."""
-    if taken := set(tests) & set(names):
-        raise ValueError(
-            f"The run has a test set of that name already; rename the file. Received: {', '.join(sorted(taken))}"
-        )
+def named_apart(tests, names):
+    """Returns test sets of other files by names that are not those of the run's own.
+
+    >>> named_apart({"test": 1, "other": 2}, ["test"])
+    {'test-2': 1, 'other': 2}
+    """
+    return {f"{name}-2" if name in names else name: test for name, test in tests.items()}
 
 
 def check_batch_size(batch_size, num_replicas):

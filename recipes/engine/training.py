@@ -60,7 +60,9 @@ def train(task, afresh=False):
     With `afresh`, what an earlier run left in the folder is removed once the data were read.
     """
     with _ready(task) as strategy, full_disk_reported(), task.loggers.closing():
-        with silence(task.config.quiet):
+        folders = task.export_folders() if task.config.export else ()
+        starting = task.run.starting(folders) if is_chief(strategy) else contextlib.nullcontext()
+        with silence(task.config.quiet), starting:
             model = _learn(task, strategy, afresh)
         if is_chief(strategy):
             end(task, model)
@@ -191,7 +193,7 @@ def _prepare(task, strategy, afresh):
             for folder in task.export_folders() if task.config.export else ():
                 check_export_folder(folder, task.config.run)
             if afresh:
-                task.run.clear()
+                task.run.set_aside()
             task.run.start(task.config, data)
         task.prepare()
 
@@ -332,6 +334,7 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
         begin = functools.partial(task.loggers.open, shown_settings(config))
         shown.append(LambdaCallback(on_train_begin=lambda logs: begin(), on_epoch_end=task.loggers.log_epoch))
+        shown.append(LambdaCallback(on_train_begin=lambda logs: run.begin()))
         shown += [Compilations(config.xla_cache), *tensorboard_callbacks(run, shown_settings(config), profile_steps)]
         shown += task.shown(model, batches, validation)
     else:

@@ -12,7 +12,7 @@ from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.proportions import fitting_batch
 from recipes.engine.search import DECODING
-from recipes.engine.task import Task, check_new
+from recipes.engine.task import Task, named_apart
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
 from recipes.graphs.corpus import SPLITS, graph_tensors
@@ -144,7 +144,7 @@ class WriteGraphs(Task):
             if corpus.damaged:
                 print(corpus.summary())
         if files is not None:
-            check_new(tests, self.run.config().names_of_tests)
+            tests = named_apart(tests, self.run.config().names_of_tests)
         return self.name_results(tests, DECODING)
 
     def graph_to_text(self, model, **options):

@@ -205,12 +205,14 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
         return self.model in VIT_SIZES
 
     @property
+    def shape(self):
+        """Arguments of a Vision Transformer of the named size, with what overrides it."""
+        return VIT_SIZES[self.model] | self.model_arguments if self.is_vit else {}
+
+    @property
     def attention_shape(self):
         """Width of all heads together, and their number unless settings or layer give one."""
-        if not self.is_vit:
-            return super().attention_shape
-        size = VIT_SIZES[self.model] | self.model_arguments
-        return size["hidden_dim"], size["num_heads"]
+        return (self.shape["hidden_dim"], self.shape["num_heads"]) if self.is_vit else super().attention_shape
 
     def unused(self, given):
         found = super().unused(given)

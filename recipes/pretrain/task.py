@@ -13,7 +13,7 @@ from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
 from recipes.engine.proportions import fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete
-from recipes.engine.task import Corpora, Task, check_batch_size, check_new
+from recipes.engine.task import Corpora, Task, check_batch_size, named_apart
 from recipes.engine.training import make_optimizer
 from recipes.pretrain.batches import SequenceBatches, read_held_out
 from recipes.pretrain.data import MaskedSequences, number_held_out, read_tests
@@ -146,9 +146,7 @@ class Pretrain(Task):
 
     def load_tests(self, files=None):
         if files is not None:
-            tests = self._read_tests(files)
-            check_new(tests, [HELD_OUT, *self.run.config().test])
-            return tests
+            return named_apart(self._read_tests(files), [HELD_OUT, *self.run.config().test])
         own = self.run.config()
         tests = self._read_tests(own.test)
         if is_complete(own.records_folder):

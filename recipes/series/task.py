@@ -16,7 +16,7 @@ from keras_headattn.serving import save_signatures
 from keras_headattn.utils import new_figure
 from recipes.engine.confusion import write_confusion
 from recipes.engine.fresh_process import smoke_test
-from recipes.engine.task import Corpora, Task, check_batch_size, named_files
+from recipes.engine.task import Corpora, Task, check_batch_size, named_apart, named_files
 from recipes.engine.training import make_optimizer
 from recipes.series.demo import make_demo
 from recipes.series.files import SeriesSet, read_series
@@ -83,8 +83,9 @@ class SeriesTask(Task):
     def load_tests(self, files=None):
         if files is None and self.config.embedded:
             return {"test": make_demo(self.config.task)["test"]}
-        files = named_files(self.config.test if files is None else files, "[.][a-z]+")
-        return {name: self.read(paths[0]) for name, paths in files.items()}
+        own = named_files(self.config.test, "[.][a-z]+") or (["test"] if self.config.embedded else [])
+        found = own if files is None else named_apart(named_files(files, "[.][a-z]+"), own)
+        return {name: self.read(paths[0]) for name, paths in found.items()}
 
     def fingerprint(self):
         def one(part):

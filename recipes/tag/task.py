@@ -18,7 +18,7 @@ from recipes.engine.encoder_task import EncoderTask
 from recipes.engine.encoders import make_encoder
 from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.progress import progress_bar
-from recipes.engine.task import check_batch_size, check_new
+from recipes.engine.task import check_batch_size, named_apart
 from recipes.tag.batches import TokenLabelBatches
 from recipes.tag.data import read_corpora, read_tests
 
@@ -113,8 +113,7 @@ class Tag(EncoderTask):
         tests = read_tests(self.config, files)
         if files is None:
             return self.name_results(tests, ("max_examples",))
-        check_new(tests, self.run.config().names_of_tests)
-        return tests
+        return named_apart(tests, self.run.config().names_of_tests)
 
     def evaluate(self, model, tests):
         tagger = self.tagger(model)

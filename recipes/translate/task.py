@@ -18,7 +18,7 @@ from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.proportions import fitting_batch, fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete, take_files
-from recipes.engine.task import Task, check_new
+from recipes.engine.task import Task, named_apart
 from recipes.engine.training import make_optimizer
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files, stream_training
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
@@ -194,7 +194,7 @@ class Translate(Task):
         else:
             how = self.config.columns, self.config.max_sentences, self.config.languages
             tests = {name: read_files(pair, *how) for name, pair in files_of_tests(files).items()}
-            check_new(tests, self.run.config().names_of_tests)
+            tests = named_apart(tests, self.run.config().names_of_tests)
         check_sizes(tests.values())
         return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
 

@@ -1,5 +1,6 @@
 """Progress reports of `fit`."""
 
+import statistics
 import time
 import types
 from collections.abc import Collection
@@ -10,9 +11,13 @@ import numpy as np
 
 from headattn_io.terminal import duration, shows_bar
 
+COMPILES = 5  # times the usual duration of a step, from which it is taken to compile
+
 
 class Progress(keras.callbacks.ProgbarLogger):
     """Callback that shows progress and the time left: Keras's bar on a terminal, a plain line for each epoch in a log.
+
+    Steps that compile are not counted for the time left.
 
     It replaces Keras's own report and comes last in `fit(callbacks=[...])`. `fit(verbose=...)` chooses: 1 for the bar,
     2 for lines, 0 for nothing, and `"auto"` (the default) for the bar on a terminal or in a notebook, unless `NO_COLOR`
@@ -39,32 +44,50 @@ class Progress(keras.callbacks.ProgbarLogger):
         super().on_train_begin(logs)
         # Not plain data: `Resume` must not save it. The seconds are those of the last epoch.
         self._clock = types.SimpleNamespace(begin=time.monotonic(), seconds=0.0)
+        self._steps = types.SimpleNamespace(begin=0.0, seconds=[])
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self._steps.seconds = []
         if self.verbose == 1:
             if self._clock.seconds and self.epochs > 1:
                 print(f"About {self._left(epoch)} left. ", end="")
             super().on_epoch_begin(epoch, logs)
 
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        super().on_train_batch_begin(batch, logs)
+        self._steps.begin = time.monotonic()
+
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        self._steps.seconds.append(time.monotonic() - self._steps.begin)
         super().on_train_batch_end(batch, self._shown(logs))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
-        self._clock = types.SimpleNamespace(begin=now, seconds=now - self._clock.begin)
+        took = now - self._clock.begin
+        self._clock = types.SimpleNamespace(begin=now, seconds=took - _compiling(self._steps.seconds))
         shown = self._shown(logs)
         if self.verbose == 1:
             super().on_epoch_end(epoch, shown)
         elif self.verbose:
             left = f", about {self._left(epoch + 1)} left" if epoch + 1 < self.epochs else ""
             values = "".join(f" - {name} {_number(value)}" for name, value in shown.items())
-            print(f"Epoch {epoch + 1}/{self.epochs}: {duration(self._clock.seconds)}{left}{values}", flush=True)
+            print(f"Epoch {epoch + 1}/{self.epochs}: {duration(took)}{left}{values}", flush=True)
 
     def _shown(self, logs):
         return {name: value for name, value in (logs or {}).items() if name not in self.leave_out}
 
     def _left(self, done):
         return duration((self.epochs - done) * self._clock.seconds)
+
+
+def _compiling(steps):
+    """Returns the seconds that steps took beyond the usual, if they took far longer: those of a new shape.
+
+    >>> _compiling([60.0, 1.0, 1.0, 2.0, 31.0])
+    87.0
+    """
+    usual = statistics.median(steps) if steps else 0.0
+    return sum(step - usual for step in steps if step > COMPILES * usual)
 
 
 def _number(value):

@@ -6,7 +6,7 @@ from headattn_io.files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor, write_examples
 from recipes.engine.fresh_process import packages_of, smoke_test
-from recipes.engine.task import Task, check_new
+from recipes.engine.task import Task, named_apart
 from recipes.engine.texts.evaluation import evaluate
 from recipes.engine.training import column_trainer
 
@@ -126,8 +126,7 @@ class TextTask(Task):
             tests = self.read_tests(files)
         if files is None:
             return self.name_results(tests, ("tfds", "drop_labels", "max_examples"))
-        check_new(tests, self.run.config().names_of_tests)
-        return tests
+        return named_apart(tests, self.run.config().names_of_tests)
 
     def evaluate(self, model, tests):
         is_pair = self.run.config().is_pair

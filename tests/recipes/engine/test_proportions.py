@@ -23,6 +23,8 @@ def test_the_options_that_make_a_model_smaller_are_named():
     assert "--model-arguments mlp_dim (now 2000)" in remark and remark.endswith(
         "--model-arguments embedding_dim (now 300)."
     )
+    tiny = remark_on_size(TranslateConfig(size="tiny"), 10**8, 10)
+    assert "num_layers (now 4)" in tiny and "hidden_dim (now 128)" in tiny
     vit = remark_on_size(ImageNetConfig(model="vit_tiny"), 10**8, 10)
     assert "num_layers (now 12)" in vit and "filters" not in vit  # which other models of the recipe take
     assert remark_on_size(TranslateConfig(), 10**8, 10).endswith("--pretrained.")

@@ -381,3 +381,49 @@ def test_the_model_is_tried_before_data_are_read(name, value, received, tmp_path
     with refused("--model-arguments", received):
         train(RECIPE.make_task(config))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_start_that_fails_leaves_what_was_there(tmp_path):
+    run = Run(tmp_path / "run")
+    run.start(CONFIG)
+    run.model.write_text("finished")
+    (run.folder / "notes.txt").touch()  # no file of the run
+    before = {path.name for path in run.folder.iterdir()}
+    again, folder = Run(tmp_path / "run"), tmp_path / "saved"
+    with pytest.raises(KeyboardInterrupt), again.starting([folder]):
+        folder.mkdir()
+        again.set_aside()
+        assert not again.is_trained()
+        again.start(CONFIG)
+        again.keep("classes.txt", "a")
+        raise KeyboardInterrupt
+    assert {path.name for path in run.folder.iterdir()} - {"classes.txt"} == before
+    assert run.model.read_text() == "finished" and not folder.exists()
+    with pytest.raises(ValueError), again.starting():
+        again.set_aside()
+        again.start(CONFIG)
+        again.begin()
+        raise ValueError
+    assert not run.model.exists() and not list(run.folder.glob(".earlier*"))
+
+
+def test_a_first_start_that_fails_leaves_no_run(tmp_path):
+    run = Run(tmp_path / "run")
+    with pytest.raises(ValueError), locked(run.folder, "busy", is_new=True), run.starting():
+        run.start(CONFIG, {"training": {"examples": 1}})
+        raise ValueError
+    assert list(tmp_path.iterdir()) == []
+    (run.folder / "records").mkdir(parents=True)  # the work of hours
+    with pytest.raises(ValueError), run.starting():
+        run.start(CONFIG)
+        raise ValueError
+    assert (run.folder / "config.json").exists()
+
+
+def test_halves_in_a_run_are_removed(tmp_path):
+    run = Run(tmp_path)
+    (run.results / "test").mkdir(parents=True)
+    for path in (run.folder / ".config.0123abcd.json", run.results / "test" / ".sentences.0123abcd.tsv"):
+        path.touch()
+    run.remove_halves()
+    assert [path for path in tmp_path.rglob(".*")] == []
