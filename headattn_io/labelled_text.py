@@ -55,7 +55,10 @@ class Examples:
         ends = np.cumsum([0, *(round(share * len(self)) for share in shares)])
         parts = [order[ends[-1] :], *(order[start:end] for start, end in zip(ends, ends[1:], strict=False))]
         if not all(map(len, parts)):
-            raise ValueError(f"Every part of a data set needs examples. Received: {len(self)} in parts of {shares}")
+            raise ValueError(
+                "The examples are too few to be split: give more, or files for validation and test. "
+                f"Received: {len(self)} for shares of {shares}"
+            )
         return [self.take(sorted(part)) for part in parts]
 
 

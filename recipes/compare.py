@@ -175,7 +175,7 @@ def _heatmap(options):
 
     as_html = pathlib.Path(options.output).suffix == ".html"
     if len(options.text) > 1 and not as_html:
-        raise ValueError(f"Several texts are written as HTML. Received: --output {options.output}")
+        raise ValueError(f"--output must end in .html for several texts. Received: {options.output}")
     for seeds in _runs(options).values():
         _with_pooling(next(iter(seeds.values())))
     predictors = _predictors(options)
@@ -195,7 +195,7 @@ def _maps(predictors, text):
         tokens, maps[title] = predictor.attention(text)
         found.append(tokens)
     if any(tokens != found[0] for tokens in found):
-        raise ValueError("The runs split the text into different tokens. Draw them one by one.")
+        raise ValueError(f"The runs must split the text into the same tokens. Draw them one by one. Received: {text}")
     return found[0], maps
 
 

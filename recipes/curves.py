@@ -15,6 +15,7 @@ import pathlib
 from headattn_io.files import read_json
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.finished import by_title, folders_of_seeds, save
+from recipes.engine.quiet import quiet_tensorflow
 
 COLUMNS = 3  # plots in a row
 
@@ -30,10 +31,12 @@ def draw(folders, quantities, output, by="epoch"):
         by: `"epoch"` or `"minutes"`.
     """
     from headattn_io.optional import optional_import
+
+    runs = by_title(folders, _histories)
+    quiet_tensorflow()
     from keras_headattn.utils import new_figure, not_below_zero
 
     Line2D = optional_import("matplotlib.lines", "recipes").Line2D
-    runs = by_title(folders, _histories)
     histories = {path: history for found in runs.values() for path, history in found.items()}
     quantities = quantities or common_scores(histories)
     _check(histories, [*quantities, *(["training_seconds"] if by == "minutes" else [])])
@@ -89,7 +92,9 @@ def _histories(folder):
     paths = [found / "history.json" for found in folders_of_seeds(folder)]
     histories = {path: read_json(path) for path in paths if path.exists()}
     if not any(histories.values()):
-        raise ValueError(f"There is no run in {folder} that has finished an epoch: history.json is missing or empty.")
+        raise ValueError(
+            f"No run in the folder has finished an epoch: history.json is missing or empty. Received: {folder}"
+        )
     return {path: history for path, history in histories.items() if history}
 
 
@@ -97,7 +102,10 @@ def _check(histories, quantities):
     for path, history in histories.items():
         missing = [name for name in quantities if any(name not in logs for logs in history)]
         if missing:
-            raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(history[0])}.")
+            raise ValueError(
+                f"--quantities must be in the history of each run; {path} has {', '.join(history[0])}. "
+                f"Received: {', '.join(missing)}"
+            )
 
 
 def _places(history, by):

@@ -32,6 +32,9 @@ def main(arguments=None):
 
     with one_line_errors():
         models = _models(options.models)
+        for port in (options.port, options.grpc_port or 0):
+            if not 0 <= port < 2**16:
+                raise ValueError(f"A port must be from 0 to 65,535. Received: {port}")
         labels = dict(map(_label, options.label))
         for package in ("starlette", "uvicorn", "prometheus_client"):
             optional_import(package, extra="serving")
@@ -107,6 +110,8 @@ def _models(given):
         if path.is_file():  # saved_models/* includes README.md
             files.append(each)
             continue
+        if not path.is_dir():
+            raise NotADirectoryError(f"There is no folder of SavedModels of this name. Received: {each}")
         _check_no_run(path)
         for own_name, own_path in _inside(path) if not name else [(name, path)]:
             if own_name in models:

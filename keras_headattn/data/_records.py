@@ -44,8 +44,8 @@ class Records:
         path = self.folder / MANIFEST
         if not path.is_file():
             raise FileNotFoundError(
-                f"{self.folder} has no {MANIFEST}: its records are not complete. `write_records` continues from the "
-                "existing shards."
+                f"The records are not complete, as there is no {MANIFEST}. `write_records` continues from the existing "
+                f"shards. Received: {self.folder}"
             )
         manifest = read_json(path)
         try:

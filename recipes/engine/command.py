@@ -60,11 +60,16 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **arguments):
         super().__init__(allow_abbrev=False, **arguments)
 
+    sources = ()  # names of the settings that name the data
+
     def error(self, message):
         begin, found, unknown = message.partition("unrecognized arguments: ")
         if found:
             names = [name for name in self._option_string_actions if name.startswith("--")]
-            message += suggestion(unknown.split()[0].partition("=")[0], names)
+            unknown = unknown.split()[0].partition("=")[0]
+            data = " or ".join(f"--{name.replace('_', '-')}" for name in self.sources)
+            is_data = self.sources and unknown in ("--train", "--data", "--input")
+            message += f" (data are named by {data})" if is_data else suggestion(unknown, names)
         super().error(message)
 
 

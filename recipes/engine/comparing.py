@@ -30,7 +30,9 @@ def scores_by_seed(folder):
     if not found:
         found = {int(path.name.removeprefix("seed=")): _means(path) for path in pathlib.Path(folder).glob("seed=*/")}
     if not found:
-        raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
+        raise ValueError(
+            f"There is no finished run in the folder. Train one first, or several by --seeds. Received: {folder}"
+        )
     return dict(sorted(found.items()))
 
 
@@ -57,7 +59,10 @@ def common_test(scores):
     """
     common = set.intersection(*(set(tests) for seeds in scores.values() for tests in seeds.values()))
     if not common:
-        raise ValueError("The runs have no test set in common. Name one by the command `evaluate` on each.")
+        raise ValueError(
+            "The runs must have a test set in common. Score one by the command `evaluate` of each. "
+            f"Received: {', '.join(scores)}"
+        )
     return sorted(common)[0]
 
 

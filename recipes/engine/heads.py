@@ -22,9 +22,11 @@ def given_arguments(config, role="attention", name=None):
             f"{flag(role)} must not be re_attention, whose statistics in training run over later tokens: name another, "
             f"such as {flag(role)} multi_head. Received: {name}"
         )
-    given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
-    check_arguments(flag(f"{role}_arguments"), given, arguments_of(name), ATTENTIONS[name])
-    return name, given
+    shared = config.attention_arguments if name == config.attention else {}
+    own = getattr(config, f"{role}_arguments")
+    for option, given in (("attention_arguments", shared), (f"{role}_arguments", own)):
+        check_arguments(flag(option), given, arguments_of(name), ATTENTIONS[name])
+    return name, shared | own
 
 
 def number_of_heads(name, given, width, default, num_heads=None):

@@ -20,7 +20,7 @@ from recipes.engine.heads import check_attentions
 from recipes.engine.lock import locked
 from recipes.engine.loggers import check_loggers
 from recipes.engine.quiet import quiet_tensorflow, silence
-from recipes.engine.run import Run
+from recipes.engine.run import Run, try_folder
 from recipes.engine.seeds import train_seeds
 from recipes.engine.task import is_cached
 
@@ -173,6 +173,7 @@ class Recipe:
 
     def _add_training(self, parser):
         group = self.add_settings(parser)
+        parser.sources = self.settings.SOURCES
         group.add_argument(
             "--quick", action="store_true", help=f"see that it works, in a minute, in runs/quick_{self.name}"
         )
@@ -192,6 +193,8 @@ class Recipe:
 
     def _train(self, options):
         config = self.chosen_settings(options)
+        if not options.dry_run:
+            try_folder("--run", config.run, leave=False)
         if options.dry_run and (options.seeds or config.strategy == "multi_worker"):
             other = "--seeds" if options.seeds else "--strategy multi_worker"
             raise ValueError(f"A dry run is one run on this machine. Received: --dry-run with {other}")
@@ -246,7 +249,7 @@ class Recipe:
         task = self.finished(options.folder, given)
         tests = task.load_tests(files)
         if not tests:
-            raise ValueError(f"The run in {options.folder} has no test set. Give --test.")
+            raise ValueError(f"The run has no test set. Give --test. Received: {options.folder}, without --test")
         task.evaluate(task.run.load_model(), tests)
 
     def _evaluate_alone(self, folder, path, given):

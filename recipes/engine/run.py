@@ -61,8 +61,8 @@ class Run:
         different = self._differences(config)
         if different and self.is_trained():
             raise ValueError(
-                f"{self.folder} holds a run with other settings: {', '.join(different)}. Give another --run, or "
-                "remove the folder."
+                f"{self.folder} holds a run with other settings. Give these, or another --run, or remove the folder. "
+                f"Received: {', '.join(different)}"
             )
 
     def check_data(self, data):
@@ -204,13 +204,17 @@ class Run:
         """Reads the settings of a run that has been started."""
         path = self.folder / "config.json"
         if not path.exists():
-            raise ValueError(f"There is no run in {self.folder}: it has no config.json. Train one first.")
+            raise ValueError(
+                f"There is no run in the folder, which has no config.json. Train one first. Received: {self.folder}"
+            )
         return load_config(self.recipe.settings, path, self.recipe.name)
 
     def check_finished(self):
         """Checks that there is a finished model."""
         if not self.model.exists():
-            raise ValueError(f"The run in {self.folder} has no finished model. Continue it: same command as before.")
+            raise ValueError(
+                f"The run has no finished model. Continue it by the command that began it. Received: {self.folder}"
+            )
 
     def load_model(self):
         """Loads the finished model."""
@@ -275,11 +279,13 @@ def _load(path):
     return keras.saving.load_model(path)
 
 
-def try_folder(name, folder):
-    """Makes a folder if need be, and checks that files can be written to it; `name` is the option that gives it."""
+def try_folder(name, folder, leave=True):
+    """Makes a folder, if it is to be left, and checks that files can be written to it; `name` is the option of it."""
     try:
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        folder = pathlib.Path(folder)
+        if leave:
+            folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=next(path for path in (folder, *folder.absolute().parents) if path.exists())):
             pass
     except OSError as error:
         reason = error.strerror or error

@@ -15,4 +15,7 @@ def load_tfds(name):
     try:
         yield tfds
     except (AssertionError, OSError, tfds.download.DownloadError) as error:  # AssertionError: a file to get by hand
-        raise OSError(f"{name} is not on this machine and could not be downloaded: {error}") from error
+        raise OSError(
+            "The data set is not on this machine and could not be downloaded. Connect to the network, or download it "
+            f"by hand as its page says. Received: {name} ({error})"
+        ) from error

@@ -81,11 +81,15 @@ def _classify(options):
 
     pixels = evaluation_pixels(task.config.image_size, task.config.evaluation_side)
     classify = ImageClassifier(task.run.load_model(), pixels, task.class_names, options.top)
+    unread = 0
     for begin in range(0, len(names), classify.batch_size):
         files = names[begin : begin + classify.batch_size]
         for name, image in zip(files, classify(files), strict=True):
             found = image and [f"{label} {score:.3f}" for label, score in zip(image.classes, image.scores, strict=True)]
             print(name, *(found or ["not an image that can be read"]), sep="\t", flush=True)
+            unread += not found
+    if unread:
+        raise ValueError(f"The files must be images: PNG, JPEG, GIF or BMP. Received: {unread} of {len(names)} others")
 
 
 def _images_of(name):
@@ -93,7 +97,7 @@ def _images_of(name):
     if pathlib.Path(name).is_file():
         return [name]
     if not pathlib.Path(name).is_dir():
-        raise FileNotFoundError(f"There is no file {name}")
+        raise FileNotFoundError(f"There is no such file. Received: {name}")
     others = collections.Counter()
     found = find_images(name, others)
     if not found:

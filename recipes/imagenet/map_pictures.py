@@ -26,7 +26,7 @@ def image(options):
     """Draws what one pixel attends to, of runs side by side."""
     for name in options.files:
         if not pathlib.Path(name).is_file():
-            raise FileNotFoundError(f"There is no file {name}")
+            raise FileNotFoundError(f"There is no such file. Received: {name}")
     runs = by_title(options.runs, _image_run)
     models = [(title, run.load_model(), run.config()) for title, run in runs.items()]
     for name in options.files:
@@ -62,7 +62,9 @@ def classify(options):
 def _image_run(folder):
     run = RECIPE.run_of(folder)
     if run.config().attention == "none":
-        raise ValueError(f"{folder} is a run with --attention none: it has no maps. Give one with attention.")
+        raise ValueError(
+            f"A run without attention has no maps. Give one with attention. Received: {folder}, attention=none"
+        )
     return run
 
 

@@ -116,7 +116,9 @@ def _made_of(config, folder):
 def _begin_adopting(folder, vocabulary, lowercase, max_length):
     """Prepares for records that another program wrote, of which there is no manifest."""
     if (folder / "begun.json").exists() and "text" in read_json(folder / "begun.json"):
-        raise ValueError(f"The records in {folder} are not complete. Run `prepare` with the text again, which goes on.")
+        raise ValueError(
+            f"The records are not complete. Run `prepare` with the text again, which goes on. Received: {folder}"
+        )
     path = pathlib.Path(vocabulary or folder / VOCABULARY)
     if not path.is_file():
         raise ValueError(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import reprlib
 
@@ -178,7 +179,18 @@ def write_rationales(path, results):
         raise ValueError(f"All results must have annotation_id, rationales and the same fields. Received: {fields}")
     if len({row["annotation_id"] for row in results}) < len(results):
         raise ValueError(f"Results must be of an annotation each. Received: one twice, for {path}")
+    for row in results:
+        _check_scores(row, f"annotation {row['annotation_id']}")
     _write_lines(pathlib.Path(path), results)
+
+
+def _check_scores(value, place):
+    """Checks that all numbers of a result are finite; JSON has no others."""
+    if isinstance(value, dict | list | tuple):
+        for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_scores(part, f"{place}, {name}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"Scores of `results` must be finite. Received: {value}, {place}")
 
 
 def read_rationales(path):

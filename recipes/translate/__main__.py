@@ -76,7 +76,10 @@ def _translate(options):
     config = RECIPE.run_of(options.folder).config().changed(given)
     most = config.search_arguments["num_samples"] or config.beam_size
     if options.n_best is not None and not 1 <= options.n_best <= most:
-        raise ValueError(f"--n-best must be 1 to {most}, as many as are searched for. Received: {options.n_best}")
+        raise ValueError(
+            f"--n-best must be from 1 to {most}, the number of hypotheses; --beam-size gives more. "
+            f"Received: n_best={options.n_best}, beam_size={config.beam_size}"
+        )
     if options.prefixes and options.file != "-":
         numbers = [sum(1 for _ in sentences_in(path)) for path in (options.file, options.prefixes)]
         if numbers[0] != numbers[1]:

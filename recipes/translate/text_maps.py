@@ -118,7 +118,9 @@ def lines_of_test(run, number, *names):
     """
     folders = sorted(path.parent for path in run.results.glob("*/hypotheses.txt"))
     if not folders:
-        raise ValueError(f"The run in {run.folder} has translated no test set. Use `recipes.translate evaluate`.")
+        raise ValueError(
+            f"The run has translated no test set. Use `recipes.translate evaluate`. Received: {run.folder}"
+        )
     lines = (read_lines(folders[0] / f"{name}.txt") for name in names)
     rows = [row for row in zip(*lines, strict=True) if all(row)][:number]
     return tuple(map(list, zip(*rows, strict=True)))

@@ -166,5 +166,5 @@ def test_errors(runs, monkeypatch, arguments, name, received):
     monkeypatch.chdir(runs)
     with refused(name, received, SystemExit):
         main(arguments)
-    with pytest.raises(SystemExit, match="no finished run in nothing"):
+    with pytest.raises(SystemExit, match="Received: nothing"):
         main(["scores", "nothing"])

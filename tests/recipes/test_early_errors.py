@@ -16,6 +16,12 @@ from tests.recipes.commands import ROOT, all_configs
 # Commands, and what the error says. {tmp} is a folder with the files below.
 MISTAKES = [
     ("classify evaluate {tmp}/nosuch", "There is no run in"),
+    ("classify --train {tmp}/a.csv --run /proc/x", "--run must be a folder that can be written to"),
+    ("imagenet --train {tmp}", "(data are named by --images or --records"),
+    (
+        "translate --attention evolving --attention-arguments alhpa=1 --cross-attention multi_head",
+        "--attention-arguments: EvolvingAttention has no such argument. Received: alhpa",
+    ),
     ("classify evaluate {tmp}/glue_run", "is of recipes.glue"),
     ("classify evaluate {tmp}/other_version", "config.json is of another version of recipes.classify"),
     ("classify evaluate {tmp}/edited", "config.json: Setting `epochs` must be int. Received: epochs='x'"),
@@ -30,7 +36,7 @@ MISTAKES = [
         "The commands are train, evaluate, export, prune, classify, explain. Received: trian (did you mean train",
     ),
     ("classify --train {tmp}/a.csv --text-column review", "no 'review'"),
-    ("classify --train {tmp}/a.csv --run {tmp}/begun --seed 3", "holds a run with other settings: "),
+    ("classify --train {tmp}/a.csv --run {tmp}/begun --seed 3", "holds a run with other settings. "),
     ("classify --encoder transformer --num-heads 7", "Received: num_heads=7 for a width of 32"),
     (
         "classify --encoder transformer --attention evolving --attention-arguments alhpa=0.1",

@@ -23,6 +23,7 @@ from recipes.graphs.vocabulary import GraphVocabulary
 from recipes.imagenet.folders import ImageFiles, read_folder
 from recipes.imagenet.settings import ImageNetConfig
 from recipes.pretrain.settings import PretrainConfig
+from recipes.rationales.eraser import write_rationales
 from recipes.rationales.metrics import iou_f1, rationale_auprc, rationale_average_precision, token_f1
 from recipes.sweep import named_table
 from recipes.translate.__main__ import RECIPE as TRANSLATE
@@ -121,7 +122,7 @@ test_imagenet = refusals(
     (lambda: imagenet(images="a", validation_labels="b", validation_share=0.1), "--validation-labels", "share=0.1"),
     (lambda: imagenet(callback_arguments={"profile_steps": (3,)}), "profile_steps", (3,)),
     (lambda: imagenet(model="vit_tiny", image_size=100), "--image-size", 100),
-    (lambda: imagenet(schedule="cosine", epochs=5), "--warmup-epochs", 5.0),
+    (lambda: imagenet(schedule="cosine", epochs=5, warmup_epochs=5.0), "--warmup-epochs", 5.0),
     (lambda: imagenet(optimizer="adamw", optimizer_arguments={"momentum": 0.8}), "AdamW", "momentum=0.8"),
     (lambda: read_folder("nothing"), "no folder of images", "nothing"),
     (lambda: ImageFiles([], [], ["a"]), "no images", "an empty list"),
@@ -182,4 +183,9 @@ test_rationales = refusals(
     (lambda: comprehensiveness([[0.5, 0.5]], [[0.5, 0.5]], [2]), "classes", [2]),
     (lambda: top_words([1, 2], 1.5), "share", 1.5),
     (lambda: top_words([1, np.nan], 0.5), "scores", "[ 1. nan]"),
+    (
+        lambda: write_rationales("", [{"annotation_id": "a", "rationales": [{"soft": [0.5, np.nan]}]}]),
+        "results",
+        "nan, annotation a, rationales, 0, soft, 1",
+    ),
 )

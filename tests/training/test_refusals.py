@@ -54,7 +54,8 @@ test_models = refusals(
 )
 
 test_devices = refusals(
-    *values(training.make_strategy, replicas=(0, -1, 1.5, "2"), kind=("horovod",)),
+    *values(training.make_strategy, replicas=(0, -1, 1.5), kind=("horovod",)),
+    (lambda: training.make_strategy("2"), "replicas", "replicas='2'"),
     (lambda: (tf.constant(0), training.make_strategy(5)), "4 logical", "replicas=5"),
     (lambda: training.make_strategy(2, kind="multi_worker"), "CUDA_VISIBLE_DEVICES", "replicas=2"),
     (lambda: (tf.constant(0), training.cache_compilations("none")), "cache", "folder=none", RuntimeError),

@@ -30,7 +30,7 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
     1
     """
     if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
-        raise ValueError(f"`replicas` must be a positive integer or None. Received: replicas={replicas}")
+        raise ValueError(f"`replicas` must be a positive integer or None. Received: replicas={replicas!r}")
     if kind not in ("mirrored", "multi_worker"):
         raise ValueError(f'`kind` must be "mirrored" or "multi_worker". Received: kind={kind!r}')
     if kind == "multi_worker":
@@ -51,7 +51,7 @@ def _multi_worker(replicas, timeout):
     if replicas is not None:
         raise ValueError(
             "`replicas` must be None, as each worker uses all GPUs it sees; hide some with CUDA_VISIBLE_DEVICES. "
-            f'Received: replicas={replicas} with kind="multi_worker"'
+            f'Received: replicas={replicas!r} with kind="multi_worker"'
         )
     cluster = cluster_from_environment()
     if sum(map(len, cluster["cluster"].values())) == 1:

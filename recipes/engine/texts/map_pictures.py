@@ -15,7 +15,9 @@ def text(options):
     found = {title: _maps(title, folder, options) for title, folder in by_title(options.runs, str).items()}
     (tokens, *others) = [tokens for tokens, _ in found.values()]
     if any(each != tokens for each in others):
-        raise ValueError("The runs split the text into different tokens. Draw them one by one.")
+        raise ValueError(
+            f"The runs must split the text into the same tokens. Draw them one by one. Received: {options.sentence}"
+        )
     numbered = [(number, title, maps) for title, (_, layers) in found.items() for number, maps in layers.items()]
     numbered.sort(key=lambda each: each[0])  # stable: runs stay in order
     layers = {f"{title}, layer {number}": maps for number, title, maps in numbered}

@@ -31,7 +31,9 @@ def runs_of(folder):
     runs = [recipe_of(path).run_of(path) for path in folders_of_seeds(folder)]
     found = {run.config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
     if not found:
-        raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
+        raise ValueError(
+            f"There is no finished run in the folder. Train one first, or several by --seeds. Received: {folder}"
+        )
     return dict(sorted(found.items()))
 
 
