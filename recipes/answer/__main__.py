@@ -33,7 +33,7 @@ from recipes.engine.texts.lines import sides_of
 def _check_files(config):
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint")
-    check_readable(*config.train, *config.validation, *config.test)
+    check_readable(*config.train, *config.validation_files, *config.test)
 
 
 def _read(config):

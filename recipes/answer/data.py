@@ -3,6 +3,7 @@
 import numpy as np
 
 from headattn_io.squad import Question, Questions, read_squad
+from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora, named_files
 from recipes.engine.tfds import load_tfds
 
@@ -19,10 +20,10 @@ def read_corpora(config):
         corpora = Corpora(train, validation, read_tests(config))
     else:
         train = _joined(config.train)
-        if config.validation:
-            validation = _joined(config.validation)
+        if config.validation_files:
+            validation = _joined(config.validation_files)
         else:
-            train, validation = _split(train, config.validation_share, config.split_seed)
+            train, validation = _split(train, config.validation_share or VALIDATION_SHARE, config.split_seed)
         corpora = Corpora(train, validation, read_tests(config) or {"dev": validation})
 
     def chosen(questions):

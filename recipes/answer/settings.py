@@ -8,7 +8,7 @@ from recipes.engine.task import named_files
 
 @settings(
     train=option((), "files of SQuAD 1.1 or 2.0 to train on, .json", metavar="FILE"),
-    validation=option((), "files for validation; none: a share of --train, by contexts", metavar="FILE"),
+    validation=option((), "files for validation, or a share of --train; none: 0.1", metavar="FILE"),
     test=option(
         (), "files to test on, each a test set named after it; none: validation", changeable=True, metavar="FILE"
     ),
@@ -19,12 +19,6 @@ class Data(TextFiles, Examples):
     """The questions, and which of them are used."""
 
     title = "data"
-
-    def unused(self, given):
-        found = super().unused(given)
-        if self._source() != "train":
-            found["validation_share"] = "is that of --train to take where there is no --validation"
-        return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def names_of_tests(self):

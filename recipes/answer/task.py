@@ -83,7 +83,7 @@ class Answering(EncoderTask):
         config = self.config
         if files is not None:
             return named_apart(read_tests(config, files), self.run.config().names_of_tests)
-        if config.data == "train" and not (config.validation or config.test):  # a share of the training set
+        if config.data == "train" and not (config.validation_files or config.test):  # a share of the training set
             self.load()
             self.run.check_data(self.fingerprint())
             tests, self.data = self.data.tests, None

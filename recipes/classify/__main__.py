@@ -27,7 +27,7 @@ from recipes.engine.texts.settings import COLUMNS, OF_FILES
 
 
 def _check_files(config):
-    check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+    check_readable(*config.train, *config.validation_files, *config.test, encoding=config.encoding)
     check_readable(config.embeddings)
 
 

@@ -9,6 +9,7 @@ from recipes.engine.config import check_passed_on, check_ranges, default_of, fla
 from recipes.engine.signatures import ATTENTIONS, passed_on
 
 PATHS = ("FILE", "FOLDER", "PATH")  # the `metavar` of settings that are paths
+VALIDATION_SHARE = 0.1  # of --train, where nothing is said
 REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
 
@@ -230,9 +231,11 @@ class Settings(Heads, Training, Devices, Output):
         Other data take the place of these. Another attention, say, has none of the arguments of this one.
         """
         if given.keys() & set(self.SOURCES):
-            own = {*self.SOURCES, "validation", "test"}
+            own = {*self.SOURCES, *self.of_data}
             given = {field.name: field.default for field in fields(self) if field.name in own} | given
         return override(replace(self, **dict.fromkeys(self._of_others(given), {})), given)
+
+    of_data = ("validation", "test")  # settings that other data do without
 
     def _of_others(self, given):
         """Yields names of dictionaries of arguments whose constructor is another with other settings."""
@@ -286,6 +289,17 @@ def check_encoding(encoding):
         raise ValueError(f"--encoding must be one that Python knows. Received: {encoding}") from None
 
 
+def share_of(validation, others):
+    """Returns the share that `--validation` gives; `None` if it names `others`."""
+    try:
+        share = float(validation)
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        raise ValueError(f"--validation must be {others}, or a share between 0 and 1. Received: {validation}")
+    return share
+
+
 class NamedSizes:
     """Shape of a model: a named size of `SIZES`, and what overrides it. It is a base before `Settings`."""
 
@@ -308,7 +322,7 @@ class Files:
     title = "data"
 
     train: tuple[str, ...] = option((), "files to train on, .gz too", metavar="FILE")
-    validation: tuple[str, ...] = option((), "files for validation", metavar="FILE")
+    validation: tuple[str, ...] = option((), "files for validation, or a share of --train, such as 0.1", metavar="FILE")
     test: tuple[str, ...] = option(
         (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
     )
@@ -317,19 +331,33 @@ class Files:
     def __post_init__(self):
         super().__post_init__()
         for name in ("validation", "test"):
-            if getattr(self, name) and not self.train:
+            is_open = name == "validation" and self.validation_share and self._source() is None
+            if getattr(self, name) and not self.train and not is_open:
                 received = {each: getattr(self, each) for each in (name, *self.SOURCES)}
                 received = ", ".join(f"{each}={value!r}" for each, value in received.items() if value)
                 raise ValueError(f"--{name} needs --train. Received: {received}, without --train")
+
+    @property
+    def validation_share(self):
+        """Share of --train for validation; `None` if there are files, or nothing is said."""
+        return share_of(*self.validation, "files") if len(self.validation) == 1 else None
+
+    @property
+    def validation_files(self):
+        """Files for validation."""
+        return () if self.validation_share else self.validation
+
+    @property
+    def of_data(self):
+        return ("test",) if self.validation_share else super().of_data
 
     def unused(self, given):
         found = super().unused(given)
         if "test" in given:
             found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
             del found["train"]
-        for name in ("validation", "test"):
-            if getattr(self, name):
-                found[f"{name}_share"] = f"is that of --train to take where there is no --{name}"
+        if self.test:
+            found["test_share"] = "is that of --train to take where there is no --test"
         return {name: reason for name, reason in found.items() if name in given}
 
 
@@ -367,8 +395,7 @@ class Examples:
 
     title = "data"
 
-    validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
-    split_seed: int = option(0, "of the choice of these shares and of --max-examples")
+    split_seed: int = option(0, "of the choice of shares and of --max-examples")
     max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
     batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
     num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)

@@ -36,7 +36,7 @@ FILES = (*OF_FILES, *COLUMNS, "drop_labels")
 def _check_files(config):
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint")
-    check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+    check_readable(*config.train, *config.validation_files, *config.test, encoding=config.encoding)
 
 
 def _read(config):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from headattn_io.labelled_text import LabelledText
+from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora, named_files
 from recipes.engine.texts import data as sentences
 from recipes.glue.demo import number_tasks
@@ -58,8 +59,8 @@ def read_tests(config, files=None):
         tests = _validation(task, config.glue, config.split_seed)
     elif config.test:
         tests = _tests_of_files(config.test, task, config.encoding)
-    elif config.validation:
-        tests = {"dev": _read(config.validation, task, config.encoding)}
+    elif config.validation_files:
+        tests = {"dev": _read(config.validation_files, task, config.encoding)}
     else:  # a part of the training set
         return read_corpora(config).tests
     return {name: config.chosen(test) for name, test in tests.items()}
@@ -103,10 +104,10 @@ def _of_files(config):
     """Reads files of one's own in the columns of the task. Without files to test on, validation is scored."""
     read = dict(task=config.glue_task, encoding=config.encoding)
     train = _read(config.train, **read)
-    if config.validation:
-        validation = _read(config.validation, **read)
+    if config.validation_files:
+        validation = _read(config.validation_files, **read)
     else:
-        train, validation = train.split([config.validation_share], config.split_seed)
+        train, validation = train.split([config.validation_share or VALIDATION_SHARE], config.split_seed)
     return Corpora(train, validation, _tests_of_files(config.test, **read) or {"dev": validation})
 
 

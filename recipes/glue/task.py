@@ -55,7 +55,7 @@ class Glue(EncoderTask, TextTask):
         config = self.config
         if config.glue:
             return config.task == "mrpc"  # its dev set may be a share
-        return super().tests_are_shares() and not (config.glue_task and config.validation)
+        return super().tests_are_shares() and not (config.glue_task and config.validation_files)
 
     def make_targets(self, names=None):
         return targets_of(self.config, names, self.data and self.data.train, self.kinds)

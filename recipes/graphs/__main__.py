@@ -29,7 +29,7 @@ from recipes.graphs.settings import GraphsConfig
 
 
 def _check_files(config):
-    for path in (*config.train, *config.validation, *config.test):
+    for path in (*config.train, *(() if config.validation_share else config.validation), *config.test):
         if not os.path.exists(path):
             raise FileNotFoundError(f"No such file or folder. Received: {path}")
 

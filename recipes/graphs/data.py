@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import itertools
 
+import numpy as np
+
 from recipes.engine.task import Corpora, named_files
 from recipes.graphs.files import read_graphs
 from recipes.graphs.settings import ENDINGS
@@ -15,10 +17,14 @@ def load_corpora(config):
         parts = _people()
         train, validation = (parts[name].sample(config.max_graphs) for name in ("train", "validation"))
     else:
-        train, validation = (
-            _read(paths, config.format, config.encoding, config.max_graphs)
-            for paths in (config.train, config.validation)
-        )
+        how = config.format, config.encoding, config.max_graphs
+        train, share = _read(config.train, *how), config.validation_share
+        if share:
+            order = np.random.default_rng(0).permutation(len(train))
+            end = min(max(1, round(share * len(train))), len(train) - 1)
+            train, validation = train.take(sorted(order[end:])), train.take(sorted(order[:end]))
+        else:
+            validation = _read(config.validation, *how)
     corpora = Corpora(train, validation, load_tests(config))
     for corpus in (corpora.train, corpora.validation, *corpora.tests.values()):
         print(corpus.summary())

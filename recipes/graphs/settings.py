@@ -2,7 +2,7 @@
 
 from recipes.engine.config import option, settings
 from recipes.engine.search import Search
-from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
+from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments, share_of
 from recipes.engine.task import named_files
 
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"
@@ -22,7 +22,9 @@ class Graphs:
         "files to train on: .tsv of AGENDA, .json, .jsonl, .xml of WebNLG, .gz too; or folders of WebNLG",
         metavar="PATH",
     )
-    validation: tuple[str, ...] = option((), "files or folders for validation", metavar="PATH")
+    validation: tuple[str, ...] = option(
+        (), "files or folders for validation, or a share of --train, such as 0.1", metavar="PATH"
+    )
     test: tuple[str, ...] = option(
         (), "files or folders to test on, each a test set named after it", changeable=True, metavar="PATH"
     )
@@ -109,6 +111,11 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
         return {name: reason for name, reason in found.items() if name in given}
 
     @property
+    def validation_share(self):
+        """Share of the graphs to train on for validation; `None` if there are files."""
+        return share_of(*self.validation, "files or folders") if len(self.validation) == 1 else None
+
+    @property
     def names_of_tests(self):
         """Names of the test sets, which are the names of their folders in `results/`."""
         return ["test"] if self.embedded else list(named_files(self.test, ENDINGS))
@@ -125,7 +132,9 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
         for name in ("validation", "test"):
             if getattr(self, name) and not self.train:
                 raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, without --train")
-        if self.train and not self.validation:
-            raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
+        if self.train and not (self.validation_share or self.validation):
+            raise ValueError(
+                f"--train needs --validation, files or a share such as 0.1. Received: train={self.train}, validation=()"
+            )
         if not self.metrics or len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"Give --metrics, each once. Received: metrics={' '.join(self.metrics) or 'none'}")

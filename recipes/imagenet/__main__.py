@@ -47,8 +47,8 @@ def _check_splits(folder, config):
         return
     if validation is None:
         raise NotADirectoryError(
-            f"There is no folder {folder / config.validation_split}. Give --validation-split, or --validation-share "
-            f"for a share of the training images. {splits}"
+            f"There is no folder {folder / config.validation_split}. Give --validation, a split or a share of the "
+            f"training images such as 0.1. {splits}"
         )
     if not (validation & train or config.validation_labels or config.class_names):
         raise ValueError(
@@ -126,7 +126,7 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=(
         *ImageNetConfig.SOURCES,
-        "validation_split",
+        "validation",
         "validation_labels",
         "first_label",
         "batch_size",

@@ -113,5 +113,5 @@ def _part(source, share, others=False):
     """Returns the images for validation, the same ones in each run, or all others."""
     number = max(1, round(share * len(source)))
     if number >= len(source):
-        raise ValueError(f"--validation-share must leave images to train on. Received: {share} of {len(source)}")
+        raise ValueError(f"--validation must leave images to train on. Received: {share} of {len(source)}")
     return Subset(source, number, others=others)

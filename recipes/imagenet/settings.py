@@ -1,7 +1,7 @@
 """The settings of an image classification run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, Smoothing, optimizer_arguments
+from recipes.engine.settings import Settings, Smoothing, optimizer_arguments, share_of
 from recipes.engine.signatures import ATTENTIONS, VIT_SIZES, passed_on
 
 RESNETS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
@@ -26,14 +26,13 @@ class Images:
     train_split: str = option(
         "train", "split to train on: folder, beginning of file names, or tfds split", metavar="SPLIT"
     )
-    validation_split: str = option("validation", "split to evaluate on", metavar="SPLIT")
+    validation: str = option(
+        "validation", "split to evaluate on, or a share of the training images, such as 0.1", metavar="SPLIT"
+    )
     validation_labels: str | None = option(
         None,
         "text file, lines of file name and class, for a validation split of --images without class folders",
         metavar="FILE",
-    )
-    validation_share: float | None = option(
-        None, "share of the training images for validation, in place of a validation split", above=0, below=1
     )
     class_names: str | None = option(
         None, "text file, a class a line in the order of labels; none: names of the folders, or numbers", metavar="FILE"
@@ -130,7 +129,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
 
     title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
-    MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
+    MOST_USED = ("images", "validation", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = ("model", "model_arguments.filters", "model_arguments.num_layers")
 
     schedule: str = option(
@@ -172,10 +171,10 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
             raise ValueError(
                 f"--validation-labels needs --images. Received: validation_labels={self.validation_labels!r}"
             )
-        if self.validation_labels and self.validation_share:
+        if self.validation_share and self.validation_labels:
             raise ValueError(
-                "Give --validation-labels or --validation-share, not both. "
-                f"Received: validation_labels={self.validation_labels!r}, validation_share={self.validation_share}"
+                "--validation-labels are for a split, not for a share of the training images. "
+                f"Received: validation_labels={self.validation_labels!r}, validation={self.validation}"
             )
         if self.resized is not None and self.resized < self.image_size:
             raise ValueError(
@@ -198,6 +197,18 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
                 f"--optimizer-arguments: {OPTIMIZERS[self.optimizer]} has no momentum. Received: momentum={momentum}"
             )
         object.__setattr__(self, "optimizer_arguments", arguments)
+
+    of_data = ()
+
+    @property
+    def validation_share(self):
+        """Share of the training images for validation; `None` for a split."""
+        return share_of(self.validation, "a split")
+
+    @property
+    def validation_split(self):
+        """Name of the split to evaluate on; of a share, the default."""
+        return "validation" if self.validation_share else self.validation
 
     @property
     def is_vit(self):

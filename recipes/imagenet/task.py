@@ -132,7 +132,7 @@ class ImageNet(Task):
     def load_tests(self, files=None):
         config, own = self.config, self.run.config()
         if any(getattr(config, name) != getattr(own, name) for name in (*config.SOURCES, "validation_split")):
-            config = config.changed({"validation_share": None})  # other images are all for the test
+            config = config.changed({"validation": config.validation_split})  # other images are all for the test
         tests = {config.validation_split: load_validation(config, self.class_names)}
         is_own = config.validation_split == own.validation_split
         return self.name_results(tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))

@@ -1,7 +1,7 @@
 """The settings of a run on time series."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, check_encoding, model_arguments
+from recipes.engine.settings import Settings, check_encoding, model_arguments, share_of
 from recipes.engine.signatures import ATTENTIONS
 
 TASKS = ("regression", "classification")
@@ -60,8 +60,7 @@ class SeriesConfig(Series, Model, Settings):
         check_encoding(self.encoding)
         if self.test and not self.train:
             raise ValueError(f"--test needs --train. Received: test={self.test}, without --train")
-        if (share := self.validation_share) is not None and not 0 < share < 1:
-            raise ValueError(f"--validation must be a file or a share between 0 and 1. Received: {self.validation}")
+        self.validation_share  # noqa: B018  (an error if it is out of range)
         if self.attention == "none" and self.attention_arguments:
             raise ValueError(
                 f"--attention-arguments need --attention. Received: attention_arguments={self.attention_arguments}"
@@ -70,7 +69,4 @@ class SeriesConfig(Series, Model, Settings):
     @property
     def validation_share(self):
         """Share of the training series for validation; `None` if there is a file."""
-        try:
-            return float(self.validation)
-        except ValueError:
-            return None
+        return share_of(self.validation, "a file")

@@ -29,7 +29,7 @@ from recipes.tag.settings import OF_FILES, TagConfig
 def _check_files(config):
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint")
-    check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+    check_readable(*config.train, *config.validation_files, *config.test, encoding=config.encoding)
 
 
 def _add_predict(parser):

@@ -1,6 +1,7 @@
 """The sentences that the settings of tagging name."""
 
 from headattn_io.tags import read_conll
+from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora
 from recipes.tag.demo import names_in_sentences
 
@@ -12,10 +13,10 @@ def read_corpora(config):
         corpora = Corpora(made["train"], made["validation"], {"test": made["test"]})
     else:
         train = _read(config, config.train)
-        if config.validation:
-            validation = _read(config, config.validation)
+        if config.validation_files:
+            validation = _read(config, config.validation_files)
         else:
-            train, validation = train.split([config.validation_share], config.split_seed)
+            train, validation = train.split([config.validation_share or VALIDATION_SHARE], config.split_seed)
         corpora = Corpora(train, validation, _read_all(config, config.test) or {"dev": validation})
     train, validation, *tests = (
         part.sample(config.max_examples, config.split_seed)

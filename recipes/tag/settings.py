@@ -10,7 +10,7 @@ OF_FILES = ("encoding", "delimiter", "word_column", "tag_column")
 
 @settings(
     train=option((), "CoNLL files to train on, .gz too: a word a line, an empty line after a sentence", metavar="FILE"),
-    validation=option((), "files for validation; none: a share of --train", metavar="FILE"),
+    validation=option((), "files for validation, or a share of --train; none: 0.1", metavar="FILE"),
     test=option(
         (), "files to test on, each a test set named after it; none: validation", changeable=True, metavar="FILE"
     ),

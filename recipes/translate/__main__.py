@@ -34,7 +34,7 @@ from recipes.translate.settings import DECODING, LEARNT_FROM, TranslateConfig
 
 
 def _check_files(config):
-    check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    check_readable(*config.train, *config.validation_files, *config.test, config.embeddings)
     for file in config.vocabulary:
         if not os.path.isfile(file):
             raise FileNotFoundError(f"--vocabulary must name files. Received: {file}")

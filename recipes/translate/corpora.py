@@ -3,6 +3,8 @@
 import functools
 import pathlib
 
+import numpy as np
+
 from headattn_io.parallel import ParallelCorpus, read_pairs, read_text
 from recipes.engine.task import Corpora, is_cached
 from recipes.translate.cached import read_cached
@@ -13,13 +15,30 @@ from recipes.translate.tfds import read_tfds
 
 def load_corpora(config):
     """Reads, checks and cleans the corpora that `config` names: `Corpora`. Prints what was dropped."""
-    train = None
-    if not config.records:
-        train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
+    train = None if config.records else _read(config, "train")
+    if config.validation_share:
+        train, validation = _split(train, config.validation_share)
+    else:
+        validation = _read(config, "validation")
+    if train is not None:
+        train, report = clean(train, config.max_words, config.max_ratio)
         print(report)
-    corpora = Corpora(train, _read(config, "validation"), load_tests(config))
+        print(f"A pair to train on, {' -> '.join(config.languages)}:\n  {train.source[0]}\n  {train.target[0]}")
+    corpora = Corpora(train, validation, load_tests(config))
     check_sizes((corpora.validation, *corpora.tests.values()))
     return corpora
+
+
+def _split(corpus, share):
+    """Takes a share of the pairs for validation, the same ones in each run; all repetitions of a pair stay together."""
+    pairs = list(dict.fromkeys(corpus))
+    order = np.random.default_rng(0).permutation(len(pairs))
+    held_out = {pairs[place] for place in order[: max(1, round(share * len(pairs)))]}
+    parts = ([pair for pair in corpus if pair not in held_out], [pair for pair in pairs if pair in held_out])
+    if not parts[0]:
+        raise ValueError(f"--validation must leave pairs to train on. Received: {share} of {len(pairs)}")
+    names = corpus.name, f"{share:g} of {corpus.name}"
+    return [ParallelCorpus(*map(list, zip(*part, strict=True)), name) for part, name in zip(parts, names, strict=True)]
 
 
 def check_sizes(corpora):

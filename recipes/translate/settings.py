@@ -35,7 +35,11 @@ METRICS = (
     train=option(
         (), "two text files, source and target, or one of pairs with tabs between; .gz, .xml, .sgm too", metavar="FILE"
     ),
-    validation=option((), "two text files, or one of pairs, or sacrebleu:wmt13 of its cache", metavar="FILE"),
+    validation=option(
+        (),
+        "two text files, or one of pairs, or sacrebleu:wmt13 of its cache; or a share of --train, such as 0.05",
+        metavar="FILE",
+    ),
     test=option(
         (),
         "text files, two a test set: source target source target ...; or .tsv of pairs, or sacrebleu:wmt14/full",
@@ -235,7 +239,12 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
         split_tests(self.test)
         self.check_search()
         if self.train and not self.validation:
-            raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
+            raise ValueError(
+                "--train needs --validation, files or a share such as 0.05. "
+                f"Received: train={self.train}, validation=()"
+            )
+        if self.validation_share and self.records:
+            raise ValueError(f"--validation must be files with --records. Received: validation={self.validation[0]}")
         if self.export_arguments["weights"] not in WEIGHTS:
             raise ValueError(
                 f"--export-arguments: `weights` must be one of {', '.join(WEIGHTS)}. "
@@ -263,7 +272,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
             found["embeddings"] = "is for --metrics yisi"
         if "comet" not in self.metrics:
             found["comet_model"] = "is for --metrics comet"
-        sets = (self.train, self.validation, *split_tests(files))
+        sets = (self.train, self.validation_files, *split_tests(files))
         if not any(len(part) == 1 and not is_cached(*part) for part in sets):
             found["columns"] = "is only for files of pairs"
         return {name: reason for name, reason in found.items() if name in given}

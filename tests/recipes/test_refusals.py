@@ -19,6 +19,7 @@ from recipes.glue.settings import GlueConfig
 from recipes.graphs.corpus import Graph
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.metrics import entities_named, repeated_clauses
+from recipes.graphs.settings import GraphsConfig
 from recipes.graphs.vocabulary import GraphVocabulary
 from recipes.imagenet.folders import ImageFiles, read_folder
 from recipes.imagenet.settings import ImageNetConfig
@@ -119,7 +120,11 @@ test_imagenet = refusals(
     *values(imagenet, attention_arguments=({"alpha": 0.5},)),
     (lambda: imagenet(images="a", tfds="b"), "--images", "images='a', tfds='b'"),
     (lambda: imagenet(embedded=True, validation_labels="a"), "--validation-labels", "validation_labels='a'"),
-    (lambda: imagenet(images="a", validation_labels="b", validation_share=0.1), "--validation-labels", "share=0.1"),
+    (lambda: imagenet(images="a", validation_labels="b", validation="0.1"), "--validation-labels", "validation=0.1"),
+    (lambda: imagenet(images="a", validation="1.5"), "--validation", "1.5"),
+    (lambda: ClassifyConfig(train=("a",), validation=("1.5",)), "--validation", "1.5"),
+    (lambda: GraphsConfig(train=("a",), validation=("0",)), "--validation", "0"),
+    (lambda: TranslateConfig(train=("a", "b"), validation=("0.1",), records="c"), "--records", "validation=0.1"),
     (lambda: imagenet(callback_arguments={"profile_steps": (3,)}), "profile_steps", (3,)),
     (lambda: imagenet(model="vit_tiny", image_size=100), "--image-size", 100),
     (lambda: imagenet(schedule="cosine", epochs=5, warmup_epochs=5.0), "--warmup-epochs", 5.0),

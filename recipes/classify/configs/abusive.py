@@ -27,13 +27,13 @@ WIKIPEDIA = dataclasses.replace(
     yelp.CONFIG,
     model_arguments={},
     batch_size=16,
-    validation_share=0.198,
+    validation=("0.198",),
     test_share=0.198,
     pooling_heads=15,
     pooling_dim=300,
     class_weights="balanced",
 )
-TWITTER = dataclasses.replace(WIKIPEDIA, max_length=80, validation_share=0.2024, test_share=0.2024)
+TWITTER = dataclasses.replace(WIKIPEDIA, max_length=80, validation=("0.2024",), test_share=0.2024)
 CONFIGS = {"twitter": TWITTER, "wikipedia": WIKIPEDIA}
 
 MEASURES = tuple(("test", name) for name in ("auc_roc", "auc_pr", "mcc", "f1"))

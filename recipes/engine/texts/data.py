@@ -1,6 +1,7 @@
 """The texts a configuration names."""
 
 from headattn_io.labelled_text import read_labelled
+from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora
 from recipes.engine.texts.tfds import read_tfds_labelled
 
@@ -51,13 +52,13 @@ def _embedded(seed):
 def _from_files(config):
     whole = _read(config, config.train)
     share = {
-        "validation": 0 if config.validation else config.validation_share,
+        "validation": 0 if config.validation_files else config.validation_share or VALIDATION_SHARE,
         "test": 0 if config.test else config.test_share,
     }
     wanted = [name for name in share if share[name]]
     train, *parts = whole.split([share[name] for name in wanted], config.split_seed) if wanted else [whole]
     found = dict(zip(wanted, parts, strict=True))
-    validation = found["validation"] if "validation" in found else _read(config, config.validation)
+    validation = found["validation"] if "validation" in found else _read(config, config.validation_files)
     tests = {"test": found["test"]} if "test" in found else read_tests(config, config.test)
     return Corpora(train, validation, tests)
 

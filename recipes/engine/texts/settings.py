@@ -14,7 +14,7 @@ METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 
 @settings(
     train=option((), "files to train on (.csv, .tsv, .jsonl, .gz too), read one after the other", metavar="FILE"),
-    validation=option((), "files for validation; none: a share of --train", metavar="FILE"),
+    validation=option((), "files for validation, or a share of --train; none: 0.1", metavar="FILE"),
     test=option((), "files to test on, each a test set named after it; none: a share of --train", metavar="FILE"),
 )
 class Texts(TextFiles, Examples):

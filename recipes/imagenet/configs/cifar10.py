@@ -11,7 +11,7 @@ Attention sits in the last two stages, of 16 x 16 and 8 x 8 pixels. These settin
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
-    validation_split="test",
+    validation="test",
     image_size=32,
     augmentation="pad_crop",
     model="small",

@@ -4,7 +4,7 @@
         --attention-arguments alpha=0.5 beta=1
 
 `imagenet` holds `train/n01440764/*.JPEG` and so on, and `val` alike; `--records FOLDER --num-classes 1000
---validation-split validation` reads TFRecords in place of it, `--tfds imagenet2012 --validation-split validation` what
+--validation validation` reads TFRecords in place of it, `--tfds imagenet2012 --validation validation` what
 tensorflow-datasets has.
 
     python -m recipes.sweep evolving_table1 --images imagenet
@@ -23,7 +23,7 @@ from recipes.engine.paper_tables import Table, figures
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
-    validation_split="val",
+    validation="val",
     statistics_momentum=0.997,
     warmup_epochs=5.0,
     decay_epochs=(30, 60, 80, 90),

@@ -13,7 +13,7 @@ is the cross-entropy of the classes, where theirs is a binary one of each class;
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
-    validation_split="val",
+    validation="val",
     model="resnet50",
     model_arguments=dict(stochastic_depth=0.05),
     resized=236,

@@ -11,7 +11,7 @@ of them pooled. No paper's settings; they have not been run to their end here.
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
-    validation_split="val",
+    validation="val",
     image_size=64,
     augmentation="pad_crop",
     model="resnet34",

@@ -13,7 +13,7 @@ Its program keeps the moving average of the weights. Repeated augmentation is le
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
-    validation_split="val",
+    validation="val",
     model="vit_tiny",
     attention="multi_head",
     model_arguments=dict(stochastic_depth=0.1),

@@ -155,7 +155,7 @@ def test_files_of_ones_own_in_a_tasks_columns(tmp_path):
     config = override(GlueConfig(), dict(task="cola", train=(str(train),), validation=(str(dev), str(dev))))
     corpora = read_corpora(config)
     assert (len(corpora.train), len(corpora.validation), list(corpora.tests)) == (20, 12, ["dev"])
-    corpora = read_corpora(dataclasses.replace(config, validation=(), validation_share=0.25, test=(str(dev),)))
+    corpora = read_corpora(dataclasses.replace(config, validation=("0.25",), test=(str(dev),)))
     assert (len(corpora.train), len(corpora.validation), list(corpora.tests)) == (15, 5, ["held"])
     assert len(read_tests(config, [str(dev)])["held"]) == 6
 

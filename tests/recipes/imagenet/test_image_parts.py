@@ -124,7 +124,7 @@ def test_a_share_for_validation(tmp_path, capsys):
     make_folder(tmp_path / "train", each=10)
     make_folder(tmp_path / "new" / "validation", each=3)
     (tmp_path / "train" / "cat" / "a.tif").touch()
-    config = TINY.changed({"embedded": False, "images": str(tmp_path), "validation_share": 0.2})
+    config = TINY.changed({"embedded": False, "images": str(tmp_path), "validation": "0.2"})
     RECIPE.check_files(config)
     train, *parts = (load_training(config), *(load_validation(config, ["cat", "dog"]) for _ in range(2)))
     names = [[part.name(index) for index in range(len(part))] for part in (train, *parts)]
@@ -133,8 +133,8 @@ def test_a_share_for_validation(tmp_path, capsys):
     task = RECIPE.make_task(config.changed({"images": str(tmp_path / "new")}))
     task.class_names, task.run = ["cat", "dog"], types.SimpleNamespace(config=lambda: config)
     assert [len(test) for test in task.load_tests().values()] == [6]
-    with refused("--validation-share", "0.99 of 20"):
-        load_training(config.changed({"validation_share": 0.99}))
+    with refused("--validation", "0.99 of 20"):
+        load_training(config.changed({"validation": "0.99"}))
 
 
 @pytest.mark.parametrize("attention", ["none", "multi_head", "evolving"])
@@ -171,7 +171,7 @@ def folders(tmp_path):
 
 def test_data_of_folders(folders):
     config = dataclasses.replace(
-        TINY, embedded=False, images=str(folders), validation_split="val", batch_size=4, max_images=None
+        TINY, embedded=False, images=str(folders), validation="val", batch_size=4, max_images=None
     )
     source = load_training(config)
     validation = load_validation(config, source.class_names)
@@ -193,7 +193,7 @@ def test_classes_of_a_file(folders, tmp_path):
 
 
 def test_damaged_images_are_reported_once(folders, tmp_path, capsys):
-    config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation_split="val", max_images=None)
+    config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation="val", max_images=None)
     task = RECIPE.make_task(config)
     batches = task.validation_batches(load_validation(config, ["cat", "dog"]))
     for _ in range(2):

@@ -56,7 +56,7 @@ def test_the_same_command_has_nothing_left_to_train(quick, recipe):
 def test_evaluating_other_images_and_naming_damaged_ones(quick, recipe, tmp_path):
     folder = make_folder(tmp_path / "mine", classes=["3", "7"], each=2)
     (folder / "7" / "02.png").write_bytes(jpeg(2)[:50])
-    printed = recipe("evaluate", quick[0] / "run", "--images", tmp_path, "--validation-split", "mine")
+    printed = recipe("evaluate", quick[0] / "run", "--images", tmp_path, "--validation", "mine")
     results = quick[0] / "run" / "results" / "mine"
     assert json.loads((results / "scores.json").read_text())["examples"] == 3
     assert "1 damaged images or files are skipped" in printed
@@ -100,9 +100,9 @@ def test_exporting_again_needs_no_data(quick, recipe):
         (["--images", "{tmp}/nothing", "--run", "{tmp}/run"], "{tmp}/nothing"),
         (
             ["--images", "{tmp}", "--run", "{tmp}/run"],
-            "no folder {tmp}/validation. Give --validation-split, or --validation-share",
+            "no folder {tmp}/validation. Give --validation, a split or a share",
         ),
-        (["--images", "{tmp}", "--validation-split", "val", "--run", "{tmp}/run"], "Give --validation-labels"),
+        (["--images", "{tmp}", "--validation", "val", "--run", "{tmp}/run"], "Give --validation-labels"),
         (["classify", "{tmp}/nothing", "{tmp}"], "must have image files. Received: {tmp}"),
         (["--records", "a", "--run", "{tmp}/run"], "--num-classes"),
         (["evaluate", "{tmp}/nothing"], "no run"),

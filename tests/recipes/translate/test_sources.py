@@ -201,3 +201,15 @@ def test_tfds_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match="pip install tensorflow-datasets"):
         read_tfds("wmt14_translate/de-en", "train", "en", "de")
+
+
+def test_a_share_of_the_pairs_is_for_validation(tmp_path, capsys):
+    lines = [f"a {number % 9}\tb {number % 9}\n" for number in range(40)]  # each pair four times or more
+    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    config = TranslateConfig(train=(str(tmp_path / "pairs.tsv"),), validation=("0.2",))
+    corpora = load_corpora(config)
+    assert len(corpora.validation) == 2 and not {*corpora.validation} & {*corpora.train}
+    assert {*corpora.validation} | {*corpora.train} == {tuple(line.strip().split("\t")) for line in lines}
+    assert load_corpora(config).validation.source == corpora.validation.source
+    pair = corpora.train.source[0], corpora.train.target[0]
+    assert "A pair to train on, en -> de:\n  %s\n  %s\n" % pair in capsys.readouterr().out
