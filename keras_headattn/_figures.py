@@ -186,6 +186,20 @@ def not_below_zero(axes: Any, values: Iterable[float]) -> None:
             axes.set_ylim(0, 1)
 
 
+def short_names(paths):
+    """Returns the parts of the paths of layers that tell them apart.
+
+    >>> short_names(["bert/block_0/attention", "bert/block_1/attention"]), short_names(["bert/attention"])
+    (['block_0', 'block_1'], ['attention'])
+    """
+    parts = [path.split("/") for path in paths]
+    while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:
+        parts = [each[1:] for each in parts]
+    while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
+        parts = [each[:-1] for each in parts]
+    return ["/".join(each) for each in parts]
+
+
 def mark_parts(axes, sizes, names, both=True):
     """Draws lines between parts of an axis, names the parts, and numbers up to 40 places."""
     ends = np.cumsum(sizes)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_headattn._figures import Figure, mark_parts, new_figure, not_below_zero
+from keras_headattn._figures import Figure, mark_parts, new_figure, not_below_zero, short_names
 from keras_headattn._private import flatten_layers
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_positive
@@ -193,7 +193,7 @@ def _bars(axes, drops, sizes):
     axes.axhline(0, color="gray", linewidth=1)
     axes.set_xlim(-0.6, len(drops) - 0.4)
     if len(sizes) > 1:
-        mark_parts(axes, [*sizes.values()], [*sizes], both=False)
+        mark_parts(axes, [*sizes.values()], short_names(sizes), both=False)
         axes.set_xlabel("heads, by layer")
     else:
         numbers = range(0, len(drops), -(-len(drops) // 30))

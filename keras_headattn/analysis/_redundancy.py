@@ -190,21 +190,23 @@ def draw_head_redundancy(
                 f"Received: models[{name!r}] of shape {matrix.shape}"
             )
     parts = {name: _heads_of_layers(name, matrix, layers) for name, matrix in matrices.items()}
-    lowest = min(matrix.min() for matrix in matrices.values())
+    # A head and itself, 1, would take the scale from the others.
+    others = [matrix[~np.eye(len(matrix), dtype=bool)] for matrix in matrices.values()]
+    highest = max((float(each.max()) for each in others if each.size), default=1.0)
     figure = new_figure(3.3 * len(models) + 1, 3.9, title)
     grid = figure.subplots(1, len(models), squeeze=False)
     for axes, (name, matrix) in zip(grid[0], matrices.items(), strict=True):
-        picture = axes.imshow(matrix, vmin=min(lowest, 0.99), vmax=1, cmap="viridis")  # 0.99: not an empty scale
+        picture = axes.imshow(matrix, vmin=0, vmax=max(highest, 0.01), cmap="viridis")  # 0.01: not an empty scale
         axes.set_title(f"{name}, HR {matrix.mean():.2f}", fontsize=9)
         if parts[name] is None:
             numbers = range(0, len(matrix), -(-len(matrix) // 16))
             axes.set_xticks(numbers, [number + 1 for number in numbers], fontsize=8)
             axes.set_yticks(numbers, [number + 1 for number in numbers], fontsize=8)
         else:
-            mark_parts(axes, parts[name], [f"layer {number + 1}" for number in range(len(parts[name]))])
-        axes.set_xlabel("head")
-    grid[0, 0].set_ylabel("head")
-    figure.colorbar(picture, ax=grid, shrink=0.8, label="1 - Jensen-Shannon divergence")
+            mark_parts(axes, parts[name], [str(number + 1) for number in range(len(parts[name]))])
+        axes.set_xlabel("head" if parts[name] is None else "layer, and its heads")
+    grid[0, 0].set_ylabel(grid[0, 0].get_xlabel())
+    figure.colorbar(picture, ax=grid, shrink=0.8, extend="max", label="1 - Jensen-Shannon divergence")
     return figure
 
 

@@ -22,7 +22,9 @@ def titles(folders):
         parts = [each[:-1] for each in parts]
     while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:
         parts = [each[1:] for each in parts]
-    return ["/".join(each) for each in parts]
+    longest = max(map(len, parts))  # of folders in different places: the shortest end that tells them apart
+    end = next(size for size in range(2, longest + 2) if len({tuple(each[-size:]) for each in parts}) == len(parts))
+    return ["/".join(each[-end:]) for each in parts]
 
 
 def by_title(folders, find):

@@ -102,15 +102,8 @@ def _bars(axes, cells, table, measure):
             x = place + (number - (len(table.rows) - 1) / 2) * width
             if values := [*values_of(cells, table, row, column, own).values()]:
                 label = row if place == 0 else None
-                axes.bar(
-                    x,
-                    statistics.fmean(values),
-                    0.9 * width,
-                    yerr=_deviation(values),
-                    capsize=3,
-                    color=f"C{number}",
-                    label=label,
-                )
+                mean = statistics.fmean(values)
+                axes.bar(x, mean, 0.9 * width, yerr=_deviation(values), capsize=3, color=f"C{number}", label=label)
             value = published_value(table, row, column, own)
             if value is not None:
                 ends = x - 0.45 * width, x + 0.45 * width

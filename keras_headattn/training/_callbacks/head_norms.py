@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from headattn_io.files import Path
-from keras_headattn._figures import as_image, new_figure
+from keras_headattn._figures import as_image, new_figure, short_names
 from keras_headattn._private import flatten_layers
 from keras_headattn.layers import MixtureOfHeadsAttention
 from keras_headattn.optimizers._heads import head_kernels
@@ -55,7 +55,7 @@ def draw_norms(norms, title, measure="norm"):
     means = [float(row.mean()) for row in norms.values()]
     parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
     picture = 100 * np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in parts])
-    names = [f"{name}, mean {mean:.2f}" for name, mean in zip(norms, means, strict=True)]
+    names = [f"{name}, mean {mean:.2f}" for name, mean in zip(short_names(norms), means, strict=True)]
     longest, end = max(map(len, names)), max(LEAST, float(np.nanmax(np.abs(picture))))
     figure = new_figure(max(5, 2 + 0.07 * longest + 0.3 * most), 1 + 0.16 * len(norms), title)
     axes = figure.add_subplot()
