@@ -87,12 +87,14 @@ def _parser():
     for command in (text, clusters, tokens, redundancy, queries):
         kinds = ("encoder", "decoder", "cross")
         command.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")
-        command.add_argument("--output", default="maps.png", help="[maps.png]")
+        command.add_argument("--output", default="maps.png", help=".png, .svg or .pdf [maps.png]")
     image.add_argument("--files", nargs="+", required=True, help="image files")
     image.add_argument("--heads", nargs="+", type=int, help="[all]")
     image.add_argument("--pixel", nargs=2, type=int, help="row and column of what the network sees [its middle]")
-    image.add_argument("--output", default="maps.png", help="of several files their names are added [maps.png]")
-    ablation.add_argument("--output", default="ablation.png", help="[ablation.png]")
+    image.add_argument(
+        "--output", default="maps.png", help=".png, .svg or .pdf; of several files their names are added [maps.png]"
+    )
+    ablation.add_argument("--output", default="ablation.png", help=".png, .svg or .pdf [ablation.png]")
     ablation.add_argument("--bins", type=int, help="bars of a histogram of all heads [a bar for each head]")
     queries.add_argument("--points", type=int, default=300, help="tokens of each head to draw [300]")
     queries.add_argument("--projector", help="folder to write them to for TensorBoard's projector, too")

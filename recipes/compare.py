@@ -73,7 +73,9 @@ def _parser():
             command.add_argument("--set", help="the test set [the first that all runs have]")
         if name != "scores":
             output = "sheet.csv" if name == "sheet" else f"{name}.png"
-            command.add_argument("--output", default=output, help=f"[{output}]")
+            command.add_argument(
+                "--output", default=output, help=f"[{output}]" if name == "sheet" else f".png, .svg or .pdf [{output}]"
+            )
     added["sheet"].add_argument("--examples", type=int, default=50, help="at most so many of the test set [50]")
     added["sheet"].add_argument("--criteria", nargs="+", default=["better"], help="columns to fill in [better]")
     added["sheet"].add_argument("--seed", type=int, default=0, help="of the examples, and of which run is A [0]")

@@ -132,7 +132,7 @@ def _parser():
     parser.add_argument("runs", nargs="+", help="folders of runs, or of their seeds")
     parser.add_argument("--quantities", nargs="+", help="[scores of training and validation that all runs have]")
     parser.add_argument("--by", choices=("epoch", "minutes"), default="epoch", help="what runs across [epoch]")
-    parser.add_argument("--output", default="curves.png", help="[curves.png]")
+    parser.add_argument("--output", default="curves.png", help=".png, .svg or .pdf [curves.png]")
     return parser
 
 

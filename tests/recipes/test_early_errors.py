@@ -91,6 +91,7 @@ MISTAKES = [
     ("answer --train {tmp}/squad.json", "squad.json, question q7: an answer must stand in the context"),
     ("answer --train {tmp}/a.csv", "a.csv is not JSON"),
     ("answer --embedded --max-length 12", "--max-length must leave room for a context beside a question and four"),
+    ("tag --train {tmp}/a.conll --checkpoint {tmp}/empty", "--checkpoint must be the folder of a model"),
     ("answer --embedded --validation 0.2", "--validation needs --train"),
     ("tag --train {tmp}/a.conll --validation 1.5", "or a share between 0 and 1. Received: 1.5"),
     ("answer predict {tmp}/begun {tmp}/squad.json", "--output is for questions of a .json. Received: "),
