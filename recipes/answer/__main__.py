@@ -92,7 +92,7 @@ RECIPE = Recipe(
     settings=AnswerConfig,
     task="recipes.answer.task:Answering",
     embedded="number_questions",
-    quick=dict(epochs=1, size="bert_tiny", checkpoint=None, max_examples=600),
+    quick=dict(epochs=4, learning_rate=2e-3, size="bert_tiny", checkpoint=None, max_length=64, max_examples=2_000),
     quick_data=dict(max_examples=200, max_length=64, max_question_length=16, stride=32),
     files=("tokenizer.json", "vocab.txt", "threshold.json"),
     check_files=_check_files,

@@ -52,7 +52,12 @@ RECIPE = Recipe(
     settings=SeriesConfig,
     task="recipes.series.task:SeriesTask",
     embedded="marked_values",
-    quick=dict(num_heads=2, model_arguments=dict(hidden_dim=16, intermediate_dim=16, num_layers=2)),
+    quick=dict(
+        epochs=4,
+        learning_rate=3e-3,
+        num_heads=2,
+        model_arguments=dict(hidden_dim=16, intermediate_dim=16, num_layers=2),
+    ),
     files=("series.json",),
     check_files=_check_files,
     evaluated=("test", *OF_FILES),
