@@ -32,9 +32,7 @@ def main(arguments=None):
 
     with one_line_errors():
         models = _models(options.models)
-        for port in (options.port, options.grpc_port or 0):
-            if not 0 <= port < 2**16:
-                raise ValueError(f"A port must be from 0 to 65,535. Received: {port}")
+        _check_ports(options.port, options.grpc_port or 0)
         labels = dict(map(_label, options.label))
         for package in ("starlette", "uvicorn", "prometheus_client"):
             optional_import(package, extra="serving")
@@ -67,6 +65,12 @@ def main(arguments=None):
         print("For trials and tests; production is TensorFlow Serving. Ctrl-C ends it.", flush=True)
         server.serve()
         print("Stopped.", flush=True)
+
+
+def _check_ports(*ports):
+    for port in ports:
+        if not 0 <= port < 2**16:
+            raise ValueError(f"A port must be from 0 to 65,535. Received: {port}")
 
 
 def _parser():

@@ -8,6 +8,7 @@ import pytest
 from recipes.imagenet.__main__ import main
 from tests.recipes.commands import quick_run, run_here
 from tests.recipes.imagenet.image_files import jpeg, make_folder, webp
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -63,12 +64,13 @@ def test_evaluating_other_images_and_naming_damaged_ones(quick, recipe, tmp_path
     assert (results / "damaged.txt").read_text().startswith(str(folder / "7" / "02.png"))
 
 
-def test_classifying_files(quick, recipe, tmp_path):
+def test_classifying_files(quick, tmp_path, capsys):
     good, bad = tmp_path / "good.jpg", tmp_path / "bad.jpg"
     good.write_bytes(jpeg(3))
     bad.write_text("no image")
-    printed = recipe("classify", quick[0] / "run", bad, good, "--top", 2)
-    lines = dict(line.split("\t", 1) for line in printed.splitlines())
+    with refused("images", "1 of 2 others", SystemExit):
+        main(["classify", *map(str, (quick[0] / "run", bad, good)), "--top", "2"])
+    lines = dict(line.split("\t", 1) for line in capsys.readouterr().out.splitlines())
     assert lines[str(bad)] == "not an image that can be read"
     (first, one), (second, other) = (text.split() for text in lines[str(good)].split("\t"))
     assert first != second and float(one) >= float(other)
@@ -78,7 +80,8 @@ def test_classifying_a_folder(quick, tmp_path, capsys):
     (tmp_path / "b" / "c").mkdir(parents=True)
     for name, data in (("b/z.png", jpeg(3)), ("b/c/a.webp", webp(4)), ("a.jpg", b"no image"), ("b/notes.tif", b"")):
         (tmp_path / name).write_bytes(data)
-    main(["classify", str(quick[0] / "run"), str(tmp_path)])
+    with refused("images", "1 of 3 others", SystemExit):
+        main(["classify", str(quick[0] / "run"), str(tmp_path)])
     printed = capsys.readouterr()
     lines = [line.split("\t") for line in printed.out.splitlines()]
     assert [name for name, _ in lines] == [str(tmp_path / name) for name in ("a.jpg", "b/c/a.webp", "b/z.png")]

@@ -81,7 +81,7 @@ def test_n_best_lists_with_beginnings(quick, recipe, tmp_path):
 
 
 @pytest.mark.parametrize("given, message", [
-    (("--n-best", 3), "--n-best must be 1 to 2, as many as are searched for. Received: 3"),
+    (("--n-best", 3), "--n-best must be from 1 to 2, the number of hypotheses"),
     (("--prefixes", "one.txt"), "--prefixes must have a line for each of 2 sentences. Received: 1"),
     (("--search-arguments", "temperature=0.5"), "temperature needs `num_samples`. Received: num_samples=None"),
     (("--search-arguments", "min_length=64"), "`min_length` must be below --max-length"),
