@@ -7,6 +7,7 @@ import pathlib
 import random
 
 from headattn_io.files import read_json, read_lines, remove_halves, write_atomically
+from headattn_io.labelled_text import read_csv
 from recipes.engine.finished import folders_of_seeds, titles
 from recipes.engine.tables import table
 
@@ -87,24 +88,33 @@ def _lines(run, test, name):
 
 def tally(sheet):
     """Counts what a filled sheet says of the first run: the titles of both, and wins, ties, losses by criterion."""
-    key = read_json(key_of(sheet))
-    text = pathlib.Path(sheet).read_text(encoding="utf-8-sig")
-    delimiter = next((each for each in ",;\t" if f"id{each}source" in text.partition("\n")[0]), ",")
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    criteria = [name for name in reader.fieldnames or () if name not in COLUMNS]
-    counts = {name: {0: 0, None: 0, 1: 0} for name in criteria}
-    for row in reader:
-        for name in criteria:
-            answer = (row[name] or "").strip().lower()
-            if answer and (answer not in ANSWERS or row["id"] not in key["A"]):
+    titles, is_a = _read_key(key_of(sheet))
+    header, *rows = [fields for _, fields in read_csv(sheet, "utf-8", None, COLUMNS, header=True)] or [[]]
+    if missing := [name for name in COLUMNS if name not in header]:
+        raise ValueError(f"{sheet} must have the columns {', '.join(COLUMNS)}. Received: no {', '.join(missing)}")
+    counts = {name: {0: 0, None: 0, 1: 0} for name in header if name not in COLUMNS}
+    for row in (dict(zip(header, fields, strict=False)) for fields in rows):
+        for name in counts:
+            answer = row.get(name, "").lower()
+            if answer and (answer not in ANSWERS or row["id"] not in is_a):
                 raise ValueError(
                     f"{sheet} must have A, B or =, for the ids of its key. "
                     f"Received: id={row['id']!r}, {name}={row[name]!r}"
                 )
             if answer:
                 better = ANSWERS[answer]
-                counts[name][None if better is None else better ^ key["A"][row["id"]]] += 1
-    return key["runs"], {name: tuple(found.values()) for name, found in counts.items()}
+                counts[name][None if better is None else better ^ is_a[row["id"]]] += 1
+    return titles, {name: tuple(found.values()) for name, found in counts.items()}
+
+
+def _read_key(path):
+    """Returns the titles of the two runs, and which of them is A by id."""
+    key = read_json(path)
+    titles, is_a = (key.get("runs"), key.get("A")) if isinstance(key, dict) else (None, None)
+    pair = isinstance(titles, list) and len(titles) == 2
+    if not (pair and isinstance(is_a, dict) and all(isinstance(x, int) and x in (0, 1) for x in is_a.values())):
+        raise ValueError(f"{path} must have two `runs`, and 0 or 1 by id as `A`. Received: {str(key)[:80]}")
+    return titles, is_a
 
 
 def tally_text(sheet):

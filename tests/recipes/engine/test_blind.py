@@ -101,3 +101,24 @@ def test_mistakes(runs, tmp_path):
     (tmp_path / "svgd" / "results" / "test" / "sources.txt").write_text("another\n")
     with refused("test set", "test of other sources", SystemExit):
         main(["sheet", *runs, "--output", str(tmp_path / "other.csv")])
+
+
+@pytest.mark.parametrize(
+    "key, sheet, received",
+    [
+        ("[]", "id,source,reference,A,B,better\n", "[]"),
+        ('{"runs": ["a", "b"]}', "id,source,reference,A,B,better\n", "'runs'"),
+        ('{"runs": ["a", "b"], "A": {"1": [0]}}', "id,source,reference,A,B,better\n", "[0]"),
+        ('{"runs": ["a", "b"], "A": {"1": 0}}', "", "no id"),
+        ('{"runs": ["a", "b"], "A": {"1": 0}}', "id,source,A,B,better\n1,x,y,z,A\n", "no reference"),
+        ('{"runs": ["a", "b"], "A": {"1": 0}}', f"id,source,reference,A,B,better\n1,{'x' * 200_000},r,a,b,A\n", None),
+    ],
+)
+def test_damaged_sheets_and_keys(tmp_path, key, sheet, received):
+    (tmp_path / "sheet.csv").write_text(sheet)
+    (tmp_path / "sheet.key.json").write_text(key)
+    if received is None:
+        assert tally(tmp_path / "sheet.csv") == (["a", "b"], {"better": (1, 0, 0)})
+        return
+    with refused("sheet", received):
+        tally(tmp_path / "sheet.csv")
