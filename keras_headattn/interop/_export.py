@@ -38,6 +38,8 @@ CLASSES = {
     ("modernbert", None): "ModernBertModel",
     ("modernbert", "MaskedLM"): "ModernBertForMaskedLM",
     ("modernbert", "EncoderClassifier"): "ModernBertForSequenceClassification",
+    ("modernbert", "TokenClassifier"): "ModernBertForTokenClassification",
+    ("modernbert", "SpanAnswerer"): "ModernBertForQuestionAnswering",
 }
 
 
@@ -138,8 +140,9 @@ def of_encoder(model, encoder, model_type):
         refuse("embeddings of another width only in ELECTRA", f"model_type={kind!r}")
     attentions, weights = plain_parts(model)
     check_plain(attentions.values(), encoder.hidden_dim)
-    if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != kind:
-        refuse(f"only the head of {kind}", f"head_dim={model.head_dim}, kind={model.kind!r}")
+    of_tokens = head in ("TokenClassifier", "SpanAnswerer")  # alike in all that are no ModernBERT
+    if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != ("bert" if of_tokens else kind):
+        refuse(f"only the head of {kind}", f"head_dim={getattr(model, 'head_dim', None)}, kind={model.kind!r}")
     if getattr(model, "pooling", "first") != "first":
         refuse("only heads on the first token", f"pooling={model.pooling!r}")
     table = BERT.table | HEADS.get((kind, head), {})

@@ -124,7 +124,7 @@ def of_modernbert(model, encoder, head):
     """Returns the configuration and tensors of a `Bert` as a ModernBERT, and of its head, a class or `None`."""
     _check_parts(encoder)
     if getattr(model, "head_dim", None) or getattr(model, "kind", "modernbert") != "modernbert":
-        refuse("only the head of modernbert", f"head_dim={model.head_dim}, kind={model.kind!r}")
+        refuse("only the head of modernbert", f"head_dim={getattr(model, 'head_dim', None)}, kind={model.kind!r}")
     attentions, weights = plain_parts(model)
     own = ("sliding_window", "relative_positions")
     check_plain(attentions.values(), encoder.hidden_dim, encoder.use_bias, passed_over=own)

@@ -254,21 +254,20 @@ def _head_arguments(head, kind, config, tensors):
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
     if cls is MaskedLM and kind != "bert":  # whatever the encoder's is
         return cls, {"activation": "gelu"}
+    arguments = {"kind": kind} if cls is EncoderClassifier or kind == "modernbert" else {}
     if cls not in (EncoderClassifier, TokenClassifier):
-        return cls, {}
+        return cls, arguments if cls is SpanAnswerer else {}
     output = HEADS[kind, cls.__name__]["output_projection"] + ".weight"
     if output not in tensors:
         raise ValueError(f"The checkpoint has no head of a classifier. Received: head={head!r}, no tensor {output}")
-    arguments = {"num_outputs": len(tensors[output])}
-    if cls is EncoderClassifier:
-        arguments["kind"] = kind
-        if kind == "modernbert":
-            pooling = config.get("classifier_pooling", "cls")
-            if pooling not in list(POOLINGS):
-                raise ValueError(
-                    f"`classifier_pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r} in {config.path}"
-                )
-            arguments["pooling"] = POOLINGS[pooling]
+    arguments["num_outputs"] = len(tensors[output])
+    if cls is EncoderClassifier and kind == "modernbert":
+        pooling = config.get("classifier_pooling", "cls")
+        if pooling not in list(POOLINGS):
+            raise ValueError(
+                f"`classifier_pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r} in {config.path}"
+            )
+        arguments["pooling"] = POOLINGS[pooling]
     return cls, arguments
 
 

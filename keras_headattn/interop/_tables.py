@@ -60,10 +60,9 @@ HEADS = {
     ("roberta", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
     ("electra", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
     ("modernbert", "MaskedLM"): {"hidden": "head.dense", "norm": "head.norm", "output_bias": "decoder.bias"},
-    ("modernbert", "EncoderClassifier"): {
-        "hidden": "head.dense",
-        "norm": "head.norm",
-        "output_projection": "classifier",
+    **{
+        ("modernbert", head): {"hidden": "head.dense", "norm": "head.norm", "output_projection": "classifier"}
+        for head in ("EncoderClassifier", "SpanAnswerer", "TokenClassifier")
     },
     **{(kind, "SpanAnswerer"): {"output_projection": "qa_outputs"} for kind in ("bert", "roberta", "electra")},
     **{(kind, "TokenClassifier"): {"output_projection": "classifier"} for kind in ("bert", "roberta", "electra")},

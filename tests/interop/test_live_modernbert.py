@@ -85,3 +85,25 @@ def test_classifier(libraries, pooling, tmp_path):
     ours = from_pretrained(tmp_path, head="classifier")
     check_close(ours(ids), expected, 1e-5)
     check_back(libraries, ours, theirs, tmp_path / "back", "logits", expected)
+
+
+@pytest.mark.parametrize(
+    "head, name, output",
+    [
+        ("token_classifier", "ModernBertForTokenClassification", "logits"),
+        ("span_answerer", "ModernBertForQuestionAnswering", "start_logits"),
+    ],
+)
+def test_heads_of_tokens(libraries, head, name, output, tmp_path):
+    _, transformers = libraries
+    config = transformers.ModernBertConfig(**CONFIG, num_labels=2)
+    theirs = saved(libraries, config, name, tmp_path)
+    ids, real = texts()
+    expected = getattr(outputs(libraries, theirs, ids, real), output).numpy()
+    ours = from_pretrained(tmp_path, head=head)
+    found = array(ours(ids))
+    check_close((found[:, 0] if head == "span_answerer" else found)[real], expected[real], 1e-5)
+    to_hugging_face(ours, tmp_path / "back")
+    again = type(theirs).from_pretrained(tmp_path / "back").eval()
+    back = getattr(outputs(libraries, again, ids, real), output).numpy()
+    np.testing.assert_allclose(back[real], expected[real], atol=1e-5)

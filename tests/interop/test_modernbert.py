@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_headattn.interop import from_pretrained, to_hugging_face
-from keras_headattn.models import Bert, EncoderClassifier, MaskedLM
+from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, SpanAnswerer, TokenClassifier
 from keras_headattn.positions import ALiBiPositions, RotaryPositions
 from tests.interop.folders import numbers
 from tests.layers.harness import array, randomize
@@ -109,12 +109,20 @@ def test_an_output_layer_of_its_own_is_refused(tmp_path):
         from_pretrained(tmp_path, head="masked_lm")
 
 
-@pytest.mark.parametrize("head", [None, "masked_lm", "classifier"])
+WITH_HEADS = {
+    None: lambda model: model,
+    "masked_lm": MaskedLM,
+    "classifier": lambda model: EncoderClassifier(model, 3, "modernbert", pooling="mean"),
+    "token_classifier": lambda model: TokenClassifier(model, 3, "modernbert"),
+    "span_answerer": lambda model: SpanAnswerer(model, "modernbert"),
+}
+
+
+@pytest.mark.parametrize("head", WITH_HEADS)
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_out_and_in(head, use_bias, tmp_path):
-    model = make("modernbert", use_bias=use_bias, sliding_window=3)
+    model = WITH_HEADS[head](make("modernbert", use_bias=use_bias, sliding_window=3))
     if head:
-        model = MaskedLM(model) if head == "masked_lm" else EncoderClassifier(model, 3, "modernbert", pooling="mean")
         model.build()
         randomize(model)
     to_hugging_face(model, tmp_path)

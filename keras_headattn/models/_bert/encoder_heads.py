@@ -18,6 +18,7 @@ from keras_headattn.ops._dense import sizes
 # Activation of the dense layer before the output, by kind of head; `None` for no such layer.
 KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "modernbert": "gelu", "linear": None}
 POOLINGS = ("first", "mean")
+TOKEN_KINDS = ("bert", "modernbert")
 
 
 class _Head(Model):
@@ -46,6 +47,23 @@ class _Head(Model):
     def _norm(self, epsilon):
         options = dict(epsilon=epsilon, center=self.encoder.use_bias, dtype=self.dtype_policy, name="norm")
         return layers.LayerNormalization(**options)
+
+    def _make_hidden(self, kind):
+        """Makes the layers of a head of tokens before its output: in ModernBERT a dense layer and a norm."""
+        if kind not in TOKEN_KINDS:
+            raise ValueError(f"`kind` must be one of {', '.join(TOKEN_KINDS)}. Received: kind={kind!r}")
+        self.kind = kind
+        self.hidden = self._dense("hidden", self.encoder.hidden_dim, "gelu") if kind == "modernbert" else None
+        self.norm = self._norm(self.encoder.norm_epsilon) if kind == "modernbert" else None
+
+    def _build_hidden(self, width):
+        for layer in (self.hidden, self.norm):
+            if layer is not None:
+                layer.build((None, None, width))
+
+    def _hidden_states(self, outputs):
+        states = outputs["sequence_output"]
+        return states if self.hidden is None else apply_norm(self.norm, self.hidden(states))
 
     def build(self, input_shape: Any = None) -> None:
         if not self.encoder.built:
@@ -187,11 +205,12 @@ class TokenClassifier(_Head):
     It has dropout and a linear layer, as in Hugging Face. Logits are float32 even under mixed precision, with a Keras
     mask, so that the losses of `fit` leave padding out. `serving.Tagger` makes entities of them.
 
-    Source: Devlin et al. 2019, section 5.3.
+    Source: Devlin et al. 2019, section 5.3; Warner et al. 2024.
 
     Args:
         encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
         num_outputs: number of classes.
+        kind: `"bert"` (default), or `"modernbert"`, with a dense layer with GELU and a norm before the dropout.
         dropout, seed: rate of the dropout in the head, and its seed.
 
     Call arguments:
@@ -205,8 +224,17 @@ class TokenClassifier(_Head):
     (2, 5, 3)
     """
 
-    def __init__(self, encoder: Bert, num_outputs: int, dropout: float = 0.1, seed: int | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        encoder: Bert,
+        num_outputs: int,
+        kind: str = "bert",
+        dropout: float = 0.1,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(encoder, **kwargs)
+        self._make_hidden(kind)
         self.num_outputs = check_positive("num_outputs", num_outputs)
         self.dropout = check_probability("dropout", dropout)
         self.seed = check_seed("seed", seed)
@@ -218,10 +246,11 @@ class TokenClassifier(_Head):
         return self.encoder.compute_mask(self._texts(inputs))["sequence_output"]
 
     def _build_head(self, width):
+        self._build_hidden(width)
         self.output_projection.build((None, None, width))
 
     def _head(self, inputs, outputs, training):
-        states = self.output_dropout(outputs["sequence_output"], training=training)
+        states = self.output_dropout(self._hidden_states(outputs), training=training)
         return ops.cast(self.output_projection(states), "float32")
 
     def get_config(self) -> dict[str, Any]:

@@ -17,10 +17,11 @@ class SpanAnswerer(_Head):
     a `Bert`, in float32 even under mixed precision. The first token stands for "no answer". Padding has logits of
     -1e9.
 
-    Source: Devlin et al. 2019, sections 4.2 and 4.3.
+    Source: Devlin et al. 2019, sections 4.2 and 4.3; Warner et al. 2024.
 
     Args:
         encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
+        kind: `"bert"` (default), or `"modernbert"`, with a dense layer with GELU and a norm before the linear layer.
 
     Call arguments:
         inputs: as in `Bert`, one question a row. A dictionary may also have `"answer_mask"`, `(B, n)`: nonzero for
@@ -41,17 +42,22 @@ class SpanAnswerer(_Head):
     head_inputs = ("answer_mask",)
     takes_packed = False
 
-    def __init__(self, encoder: Bert, **kwargs: Any):
+    def __init__(self, encoder: Bert, kind: str = "bert", **kwargs: Any):
         super().__init__(encoder, **kwargs)
+        self._make_hidden(kind)
         self.output_projection = self._dense("output_projection", 2)
 
     def _build_head(self, width):
+        self._build_hidden(width)
         self.output_projection.build((None, None, width))
 
     def _head(self, inputs, outputs, training):
-        logits = ops.cast(self.output_projection(outputs["sequence_output"]), "float32")
+        logits = ops.cast(self.output_projection(self._hidden_states(outputs)), "float32")
         ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
         allowed = ops.not_equal(ids, self.encoder.pad_id)
         if isinstance(inputs, dict) and "answer_mask" in inputs:
             allowed = ops.logical_and(allowed, ops.cast(inputs["answer_mask"], "bool"))
         return ops.where(allowed[:, None], ops.transpose(logits, (0, 2, 1)), MASKED)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "kind": self.kind}
