@@ -110,7 +110,8 @@ class Sizes:
     translator: tuple = ("base", 32000, 128, 64, 6)  # size, vocabulary, length, batch, layers
     parity: tuple = (2, 256, 8)  # batch, length, heads
     repeats: int = 20
-    share: int = 1  # one in so many cases, except in part 2
+    share: int = 1  # one in this number of cases is measured, except in part 2
+    part_2_share: int = 1
 
     @property
     def width(self):
@@ -121,7 +122,7 @@ REHEARSAL = Sizes(
     **dict(heads=4, key_dim=8, tokens=128, first=((64, True, True),), later=((32, False, False),)),
     **dict(long=64, chunked=64, chunks=(16,), windowed=64, window=16, cache=64, steps=4, batches=(1, 2)),
     **dict(elements=2**12, product=64, decoder=(1, 32, 4, 50, 64, 2), translator=("tiny", 50, 16, 2, 1)),
-    **dict(parity=(2, 16, 4), repeats=3, share=12),
+    **dict(parity=(2, 16, 4), repeats=3, share=5),
 )
 
 
@@ -465,8 +466,9 @@ def time_layers(worker, sizes, part, shape, names, references=()):
 def run_layers(worker, sizes):
     """Parts 0 to 5 but for the memory of fresh processes and the shorter lengths."""
     time_device(worker, sizes)
+    names = list(CASES)[:: sizes.part_2_share]
     for n, causal, backward in sizes.first:
-        time_layers(worker, sizes, 2, Shape(n, sizes.tokens, causal, backward), CASES, REFERENCES)
+        time_layers(worker, sizes, 2, Shape(n, sizes.tokens, causal, backward), names, REFERENCES)
     time_layers(worker, sizes, 3, Shape(sizes.long, sizes.long), LONG[:: sizes.share])
     for chunk in sizes.chunks:
         time_layers(worker, sizes, 3, Shape(sizes.chunked, sizes.chunked, chunk=chunk), MIXING[:: sizes.share])
@@ -818,13 +820,18 @@ class Worker:
         send({"row": row})
 
 
+def sizes_of(rehearse, share):
+    sizes = REHEARSAL if rehearse else Sizes()
+    return dataclasses.replace(sizes, share=sizes.share * share, part_2_share=share)
+
+
 def send(message):
     print(MARK + json.dumps(message, default=float), flush=True)
 
 
 def work(task):
     """Runs the measurements of a process."""
-    sizes = REHEARSAL if task["rehearse"] else Sizes()
+    sizes = sizes_of(task["rehearse"], task["share"])
     if os.environ["KERAS_BACKEND"] == "jax":
         import jax
 
@@ -920,7 +927,7 @@ def environment_of(run, rehearse):
 def run_child(report, options, scratch, run, *arguments):
     """Runs measurements in a process of their own. Starts it again after a crash, without what crashed."""
     task = dict(run=[run, *arguments], parts=options.parts, until=report.until, scratch=str(scratch), skip=[])
-    task["rehearse"] = options.rehearse
+    task |= {"rehearse": options.rehearse, "share": options.share}
     while time.time() < report.until:
         path = scratch / f"{run} {len(task['skip'])} {' '.join(map(str, arguments))}.log"
         begun, problem = follow(report, task, path)
@@ -980,6 +987,7 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=9, help="time limit (default: 9)")
     parser.add_argument("--rehearse", action="store_true", help="tiny sizes on the CPU; by default in a new folder")
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="measure one in N heads (default: 1)")
     parser.add_argument("--output", type=pathlib.Path, help="folder of the report (default: benchmarks/results)")
     parser.add_argument("--parts", type=int, nargs="+", default=list(TITLES), help="parts to measure (default: all)")
     parser.add_argument("--commit", help="commit that the report names where there is no checkout")
@@ -997,7 +1005,7 @@ def run_all(report, options, scratch):
     if parts & {0, 1, 2, 3, 4, 5}:
         run("run_layers")
     if 3 in parts:
-        sizes = REHEARSAL if options.rehearse else Sizes()
+        sizes = sizes_of(options.rehearse, options.share)
         names, chunk = CHUNKED[:: sizes.share], sizes.chunks[0]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:  # at most one whole map beside one in chunks
             list(pool.map(lambda case: run("run_memory", *case), itertools.product(names, (None, chunk))))

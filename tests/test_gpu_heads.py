@@ -15,7 +15,18 @@ EXPECTED = {6: "NotImplementedError"}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rehearsal")
-    command = [sys.executable, "-m", "benchmarks.gpu_heads", "--rehearse", "--minutes", "30", "--output", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu_heads",
+        "--rehearse",
+        "--share",
+        "6",
+        "--minutes",
+        "30",
+        "--output",
+        folder,
+    ]
     run = subprocess.run(command, cwd=timing.RESULTS.parents[1], capture_output=True, text=True, timeout=1800)
     assert run.returncode == 0, run.stderr[-3000:]
     return folder
@@ -28,10 +39,10 @@ def rows(folder):
 
 def test_every_part_has_rows_in_both_files(folder, rows):
     assert {row["part"] for row in rows} == set(gpu_heads.TITLES)
-    assert {row["name"] for row in rows if row["part"] == 2} >= {*gpu_heads.CASES, *gpu_heads.REFERENCES}
+    assert {row["name"] for row in rows if row["part"] == 2} >= {*list(gpu_heads.CASES)[::6], *gpu_heads.REFERENCES}
     text = (folder / "gpu_heads.md").read_text()
     assert all(f"## {part} {title}" in text for part, title in gpu_heads.TITLES.items())
-    assert "`python -m benchmarks.gpu_heads --rehearse" in text.splitlines()[-1]
+    assert "`python -m benchmarks.gpu_heads --rehearse --share 6" in text.splitlines()[-1]
 
 
 def test_nothing_fails_that_should_not(rows):
@@ -42,7 +53,7 @@ def test_nothing_fails_that_should_not(rows):
 def test_times_ratios_and_rates_are_positive(rows):
     names = ("ms", "us a step", "TB/s", "TFLOP/s", "tokens/s", "peak MB", "temporary MB")
     numbers = [x for row in rows for key, x in row.items() if key in names or key.startswith(("to ", "of the "))]
-    assert len(numbers) > 80
+    assert len(numbers) > 50
     assert all(x > 0 for x in numbers)
 
 

@@ -10,7 +10,7 @@ from keras_headattn.ops._cache import row_indices, write_rows
 from tests.layers import fused_worker
 from tests.layers.harness import (
     BATCH,
-    CASES,
+    COMPUTATIONS,
     HEADS,
     KEY_DIM,
     KEY_WIDTH,
@@ -32,7 +32,7 @@ LENGTH = 4
 # Values as wide as keys: what other backends than TensorFlow have kernels for.
 FUSED = {"num_heads": HEADS, "key_dim": KEY_DIM}
 EVERY = [
-    *CASES,
+    *COMPUTATIONS,
     Case("fused", layers.MultiHeadAttention, FUSED),
     Case(
         "fused_relative",

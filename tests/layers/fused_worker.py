@@ -11,10 +11,10 @@ import numpy as np
 from keras_headattn import layers, ops, positions
 from tests.layers.harness import (
     BATCH,
-    CASES,
     HEADS,
     KEY_DIM,
     KEYS,
+    KINDS,
     QUERIES,
     Case,
     array,
@@ -47,9 +47,9 @@ def is_plain(case):
     return case.layer in PLAIN or "attn_logits_soft_cap" in case.arguments
 
 
-UNFUSED = [case for case in CASES if is_plain(case)]
+UNFUSED = [case for case in KINDS if is_plain(case)]
 FUSED = [
-    *(case for case in CASES if not is_plain(case)),
+    *(case for case in KINDS if not is_plain(case)),
     Case("equal_widths", layers.MultiHeadAttention, EQUAL),
     Case("wide_keys", layers.MultiHeadAttention, {**EQUAL, "value_dim": 3}),
     Case("norms_and_rotary", layers.MultiHeadAttention, NORMED),

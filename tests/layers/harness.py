@@ -160,6 +160,7 @@ def each(cases):
 ALIKE = ("gated", "gated_by_head", "luong_general", "luong_concat", "talking_2_3_4", "multi_query")
 ALIKE += ("knocking_heads_linear", "multi_token_normed")
 KINDS = [case for case in CASES if case.name not in ALIKE]
+COMPUTATIONS = [case for case in CASES if case in KINDS or case.layer is layers.LuongAttention]
 CAUSAL = [case for case in KINDS if case.causal]
 # The base as it is, and a layer for each stage that one replaces: `score`, `evolve`, `weigh`, `mix`, `attend`.
 PATHS = ("multi_head", "luong_dot", "evolving", "talking", "differential", "interacting_pairwise")
@@ -170,7 +171,7 @@ PATHS = ("multi_head", "luong_dot", "evolving", "talking", "differential", "inte
 # It takes `each_path` where the base does all, before or after the stages: forms of masks, errors, the last axes.
 each_layer = each(CASES)
 each_kind = each(KINDS)
-each_computation = each([case for case in CASES if case.name not in ALIKE or case.layer is layers.LuongAttention])
+each_computation = each(COMPUTATIONS)
 each_path = each([case for case in CASES if case.name in PATHS])
 each_causal_layer = each(CAUSAL)
 each_layer_by_content = each([case for case in KINDS if case.by_content])
