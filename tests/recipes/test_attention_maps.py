@@ -102,9 +102,9 @@ def test_errors(runs, image, options, name, received):
 def test_runs_without_maps(runs, image, tmp_path):
     plain = Run(tmp_path / "plain", RECIPE)
     plain.start(digits.CONFIG.changed({"attention": "none"}))
-    with pytest.raises(SystemExit, match="no file nothing.jpg"):
+    with pytest.raises(SystemExit, match="Received: nothing.jpg"):
         main(["image", str(runs / "multi_head"), "--files", "nothing.jpg"])
-    with pytest.raises(SystemExit, match="plain is a run with --attention none"):
+    with pytest.raises(SystemExit, match="without attention has no maps"):
         main(["image", str(plain.folder), "--files", str(image)])
     with refused("recipes.imagenet", "config.json for recipes.translate", SystemExit):
         main(["text", str(runs / "multi_head"), "--sentence", "one"])

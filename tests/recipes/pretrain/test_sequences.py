@@ -120,7 +120,7 @@ def test_going_on_writes_only_what_is_missing(records, tokenizer, tmp_path):
     names = sorted(path.name for path in tmp_path.glob("shard-*"))
     assert names and names[-1] < records.shards[-1]["name"]
     (tmp_path / names[0]).write_bytes((tmp_path / names[0]).read_bytes()[:-3])
-    (tmp_path / ".shard-00009.half.tfrecord").touch()
+    (tmp_path / ".shard-00009.0123abcd.tfrecord").touch()
     before = [(tmp_path / name).stat().st_mtime_ns for name in names]
     write(tmp_path, tokenizer)
     after = [(tmp_path / name).stat().st_mtime_ns for name in names]

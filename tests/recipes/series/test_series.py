@@ -35,7 +35,7 @@ def test_a_run_leaves_scores_and_models(quick):
     folder, process = quick
     assert process.stderr == ""
     history = json.loads((folder / "run" / "history.json").read_text())
-    assert len(history) == 2 and history[0]["series_per_second"] > 0
+    assert len(history) == 4 and history[0]["series_per_second"] > 0
     results = folder / "run" / "results" / "test"
     scores = json.loads((results / "scores.json").read_text())
     assert set(scores) == {"rmse", "mae", "r2", "examples"} and scores["examples"] == 400
@@ -95,7 +95,7 @@ def test_other_encodings(recipe, tmp_path):
     "arguments, message",
     [
         (["--train", "{tmp}/none.ts"], "No such file"),
-        (["--validation", "1.5"], "--validation must be a file or a share between 0 and 1. Received: 1.5"),
+        (["--validation", "1.5"], "a share between 0 and 1. Received: 1.5"),
         (["--test", "a.ts"], "--test needs --train"),
         (["--attention", "none", "--attention-arguments", "alpha=0.1"], "--attention-arguments need --attention"),
         (["--model-arguments", "depth=3"], "DCTransformer"),

@@ -61,7 +61,7 @@ def test_redundancy(runs, tmp_path, capsys, figures, kind):
     lines = capsys.readouterr().out.splitlines()
     assert f"disentangled_mask, {kind}: LR " in lines[-2] and lines[-1] == str(tmp_path / "picture.png")
     assert all(drawn(figures[0])) and len(figures[0].axes) == 2 + 1  # a scale
-    assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == ["layer 1", "layer 2"]
+    assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == ["1", "2"]
     assert kind in figures[0].get_suptitle()
     for line in lines[-3:-1]:
         layer, whole = (float(part.split()[-1]) for part in line.split(": ")[1].split(","))
