@@ -344,8 +344,7 @@ def test_blocks_share_one_table_of_relative_positions():
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize("attention", [layers.MultiHeadAttention, layers.InteractingHeadAttention])
-def test_decoding_of_a_quantized_model(attention, monkeypatch):
-    monkeypatch.setattr("gc.collect", lambda: 0)  # Keras collects garbage after each kernel that it replaces
+def test_decoding_of_a_quantized_model(attention):
     model = Transformer(30, num_layers=1, hidden_dim=16, intermediate_dim=16, attention=attention(2, 8))
     inputs = {"source": np.array([[4, 5, 6]]), "target": np.array([[2, 7, 8]])}
     model(inputs)
