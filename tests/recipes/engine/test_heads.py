@@ -77,7 +77,12 @@ def test_every_setting_of_table_10_finds_its_heads(capsys):
 def test_every_attention_by_its_name(name):
     """In every role, cached decoding included: a model of it is made and called."""
     config = TranslateConfig(
-        embedded=True, attention=name, size="tiny", model_arguments=dict(num_layers=2, hidden_dim=16), max_length=20
+        embedded=True,
+        attention=name,
+        **dict.fromkeys(("decoder_attention", "cross_attention"), "multi_head" if name == "re_attention" else None),
+        size="tiny",
+        model_arguments=dict(num_layers=2, hidden_dim=16),
+        max_length=20,
     )
     model = make_transformer(config, 20, 20)
     attention = model.templates["attention"].layer

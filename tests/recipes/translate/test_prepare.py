@@ -114,7 +114,7 @@ def test_a_second_one_waits_for_the_first(config, monkeypatch):
     monkeypatch.setattr(lock, "print", lambda text, **_: said.append(text), raising=False)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         with lock.locked(folder, "taken"):
-            half = folder / ".shard-00000.half.tfrecord"
+            half = folder / ".shard-00000.0123abcd.tfrecord"
             half.touch()
             second = pool.submit(prepare, config)
             while not said and not second.done():
