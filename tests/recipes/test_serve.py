@@ -56,15 +56,16 @@ def test_folders_of_several_models(folder, tmp_path):
 
 
 def test_runs_are_no_models(tmp_path):
-    write = (tmp_path / "config.json").write_text
+    run = tmp_path / "run"
+    run.mkdir()
+    write = (run / "config.json").write_text
     write('{"recipe": "translate", "export": "saved_models/{run}"}')
-    with refused(f"saved_models/{tmp_path.name}", tmp_path, SystemExit):
-        main([str(tmp_path)])
-    with refused(f"saved_models/{tmp_path.name}", tmp_path.parent, SystemExit):
-        main([str(tmp_path.parent)])
+    for folder in (run, tmp_path):
+        with refused("saved_models/run", folder, SystemExit):
+            main([str(folder)])
     write('{"recipe": "translate", "export": null}')
-    with refused(f"python -m recipes.translate export {tmp_path} --export", tmp_path, SystemExit):
-        main([f"name={tmp_path}"])
+    with refused(f"python -m recipes.translate export {run} --export", run, SystemExit):
+        main([f"name={run}"])
 
 
 def test_mistakes(folder, capsys):
