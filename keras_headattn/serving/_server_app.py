@@ -302,11 +302,11 @@ def _well_formed(app):
         headers, fault = Headers(scope=scope), ""
         port = re.search(r":([0-9]*)$", headers.get("host", ""))
         if "content-length" in headers and "transfer-encoding" in headers:
-            fault = "A request must have Content-Length or Transfer-Encoding, not both."
+            fault = "A request must have Content-Length or Transfer-Encoding. Received: both"
         elif port and int(port[1] or 0) >= 2**16:
-            fault = "The port in the header Host must be below 65,536."
+            fault = f"The port in the header Host must be below 65,536. Received: {port[1][:20]}"
         elif scope["http_version"] not in ("1.0", "1.1"):
-            fault = "The protocol must be HTTP/1.0 or HTTP/1.1."
+            fault = f"The protocol must be HTTP/1.0 or HTTP/1.1. Received: HTTP/{scope['http_version']}"
         if fault:
             refusal = _error(400, fault)
             refusal.headers["Connection"] = "close"

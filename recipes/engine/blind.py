@@ -44,11 +44,7 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
         raise ValueError(f"A sheet that may be filled in is not replaced. Give another --output. Received: {output}")
     remove_halves(output.parent, f"{output.name.partition('.')[0]}.")
     runs = [next(iter(folders_of_seeds(folder)), pathlib.Path(folder)) for folder in folders]
-    tests = [{path.parent.name for path in run.glob("results/*/hypotheses.txt")} for run in runs]
-    common = sorted(set.intersection(*tests))
-    if test not in (None, *common) or not common:
-        raise ValueError(f"--set must be one that both wrote: {', '.join(common) or 'there is none'}. Received: {test}")
-    test = test or common[0]
+    test = _common_test(runs, test)
     texts = [{name: _lines(run, test, name) for name in ("sources", "references", "hypotheses")} for run in runs]
     if texts[0]["sources"] != texts[1]["sources"]:
         raise ValueError(f"The runs must have the same test set. Received: {test} of other sources")
@@ -75,6 +71,15 @@ def write_sheet(folders, output, test=None, count=50, criteria=("better",), seed
         f"{output}: {len(chosen)} pairs. Fill in A, B or = under {', '.join(criteria)}. "
         f"{key_of(output)} is not for who judges."
     )
+
+
+def _common_test(runs, test):
+    """Returns `test`, which all runs must have, or for `None` the first test set that they have."""
+    tests = [{path.parent.name for path in run.glob("results/*/hypotheses.txt")} for run in runs]
+    common = sorted(set.intersection(*tests))
+    if test not in (None, *common) or not common:
+        raise ValueError(f"--set must be one that both wrote: {', '.join(common) or 'there is none'}. Received: {test}")
+    return test or common[0]
 
 
 def _no_formula(text):
