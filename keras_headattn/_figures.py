@@ -20,17 +20,19 @@ else:
     Figure = "matplotlib.figure.Figure"
 
 TITLE_SIZE = 10  # points
+CARD = 3.5  # inches, at 100 dots each: a card of TensorBoard's, which shrinks wider pictures beyond reading
 CHARACTER, LINE = 0.085, 0.18  # inches of a title
 # Fonts whose characters are boxes, or signs of formulas in the places of others.
 NOT_OF_TEXT = re.compile(r"\.?Last ?Resort|cm[a-z]+10$|STIXSize|STIXNonUnicode")
 
 
-def new_figure(width: float, height: float, title: str | None = None) -> Any:
+def new_figure(width: float, height: float, title: str | None = None, layout: str | None = "constrained") -> Any:
     """Makes an empty `matplotlib.figure.Figure` that shows text of any script with an installed font.
 
     Args:
         width, height: in inches, without the title.
         title: title, broken into lines. Default `None`: no title.
+        layout: matplotlib's layout engine; `None` if the places of all axes are given.
 
     Raises:
         ImportError: if matplotlib is not installed.
@@ -40,9 +42,11 @@ def new_figure(width: float, height: float, title: str | None = None) -> Any:
     """
     optional_import("matplotlib.figure", "recipes")
     lines = _lines(title or "", int(width / CHARACTER))
-    figure = _figure_class()((width, height + LINE * len(lines)), layout="constrained")
+    height += LINE * len(lines)
+    figure = _figure_class()((width, height), layout=layout)
     if lines:
-        figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False)
+        place = {} if layout else {"y": 1 - 0.05 / height}
+        figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False, **place)
     return figure
 
 

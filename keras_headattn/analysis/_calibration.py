@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headattn_io.optional import optional_import
-from keras_headattn._figures import Figure, new_figure
+from keras_headattn._figures import CARD, Figure, new_figure
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 
@@ -183,16 +183,21 @@ def draw_confusion_matrix(
     counts = np.zeros((classes, classes), int)
     np.add.at(counts, (labels, probabilities.argmax(-1)), 1)
     shares = counts / np.maximum(counts.sum(-1, keepdims=True), 1)
-    figure = new_figure(2.7 + 0.5 * classes, 1.5 + 0.5 * classes, title)
+    cell, size = (0.5, 8) if classes < 6 else (0.2, 6)  # a dozen classes can be read in a card of TensorBoard's
+    inches = cell * classes + 0.05 * max(len(str(name)) for name in names)
+    figure = new_figure(max(CARD, 0.4 + inches), 1.2 + inches, title)
     axes = figure.add_subplot()
     picture = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
-    figure.colorbar(picture, ax=axes, label="share of the label")
+    bar = figure.colorbar(picture, ax=axes, orientation="horizontal", aspect=40)
+    bar.set_label("share of the label", size=8)
+    bar.ax.tick_params(labelsize=7)
     for (row, column), count in np.ndenumerate(counts):
         color = "white" if shares[row, column] > 0.5 else "black"
-        axes.text(column, row, str(count), ha="center", va="center", fontsize=8, color=color)
-    axes.set_xticks(range(classes), names, rotation=90, fontsize=8)
-    axes.set_yticks(range(classes), names, fontsize=8)
-    axes.set(xlabel="predicted", ylabel="label")
+        axes.text(column, row, str(count), ha="center", va="center", fontsize=size, color=color)
+    axes.set_xticks(range(classes), names, rotation=90, fontsize=size)
+    axes.set_yticks(range(classes), names, fontsize=size)
+    axes.set_xlabel("predicted", fontsize=8)
+    axes.set_ylabel("label", fontsize=8)
     return figure
 
 

@@ -17,7 +17,7 @@ def write_confusion(folder, labels, predicted, names):
     text = confusion_text(labels, predicted.argmax(axis=1), names)
     write_atomically(folder / "confusion.txt", (text + "\n").encode("utf-8"))
     picture = io.BytesIO()
-    draw_confusion_matrix(labels, predicted, names).savefig(picture, dpi=110, format="png")
+    draw_confusion_matrix(labels, predicted, names).savefig(picture, dpi=100, format="png")
     write_atomically(folder / "confusion.png", picture.getvalue())
 
 

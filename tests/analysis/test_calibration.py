@@ -138,5 +138,5 @@ def test_a_confusion_matrix_has_a_colour_bar():
     matrix, bar = figure.axes
     np.testing.assert_array_equal(matrix.get_images()[0].get_array(), [[1, 0], [0.5, 0.5]])
     assert [text.get_text() for text in matrix.texts] == ["1", "0", "1", "1"]
-    assert matrix.get_images()[0].get_clim() == (0, 1) and bar.get_ylabel() == "share of the label"
+    assert matrix.get_images()[0].get_clim() == (0, 1) and bar.get_xlabel() == "share of the label"
     assert (matrix.get_xlabel(), matrix.get_ylabel(), figure.get_suptitle()) == ("predicted", "label", "test")

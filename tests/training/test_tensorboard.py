@@ -1,5 +1,6 @@
 """What TensorBoard is given: the files are read back."""
 
+import itertools
 import shutil
 import sys
 
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from matplotlib import colormaps
+from matplotlib.text import Text
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from keras_headattn.analysis import draw_confusion_matrix
 from keras_headattn.layers import InteractingHeadAttention, MixtureOfHeadsAttention
 from keras_headattn.training import (
     AttentionImages,
@@ -43,7 +46,7 @@ def steps(folder, tag):
 
 def colors(weights):
     """Those of a picture of weights up to 1."""
-    return {tuple(color) for color in colormaps["viridis"](weights.ravel(), bytes=True)[:, :3].tolist()}
+    return {tuple(color) for color in colormaps["Blues"](weights.ravel(), bytes=True)[:, :3].tolist()}
 
 
 def test_attention_images(tmp_path):
@@ -69,10 +72,9 @@ def test_attention_images(tmp_path):
 def test_maps_have_a_title_names_of_axes_and_a_colour_bar():
     figure = attention_images.draw_heads(np.full((2, 1, 2), 0.5), ["ein"], ["a", "house"], "sentence 1, epoch 3")
     axes, bar = figure.axes
-    assert figure.get_suptitle() == "sentence 1, epoch 3" and bar.get_ylabel() == "weight"
+    assert figure.get_suptitle() == "sentence 1, epoch 3" and bar.get_xlabel() == "weight"
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("key: is attended to", "query: attends")
-    assert [text.get_text() for text in axes.texts] == ["head 1", "head 2"]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "house"] * 2
+    assert [text.get_text() for text in axes.texts] == ["head 1", "a", "house", "head 2", "a", "house"]
     assert axes.get_images()[0].get_clim() == (0, 1)
 
 
@@ -84,13 +86,38 @@ def test_weights_below_zero_are_told_from_zero():
     assert red > blue and white > 0.9
 
 
+def is_legible(figure):
+    """True if a card of TensorBoard's, 350 pixels wide, shows the text of a picture in full size, each in its place."""
+    figure.set_dpi(100)
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    boxes = {text: text.get_window_extent() for text in texts}
+    width, height = figure.get_size_inches()
+    drawn = figure.get_tightbbox()
+    assert min(drawn.x0, drawn.y0) > -0.01 and drawn.x1 < width + 0.01 and drawn.y1 < height + 0.01
+    for one, other in itertools.combinations(texts, 2):
+        assert not boxes[one].overlaps(boxes[other]), (one, other)
+    return width <= 3.6 and all(text.get_fontsize() >= 6 for text in texts)
+
+
+def test_text_can_be_read_in_a_card():
+    tokens = [f"token {number}" for number in range(16)]
+    assert is_legible(attention_images.draw_heads(np.full((8, 16, 16), 0.1), tokens, tokens, "sentence 1, layer 2"))
+    assert is_legible(attention_images.draw_heads(np.full((3, 2, 3), 0.1), ["ein", "Haus"], tokens[:3], "sentence 1"))
+    names = [f"decoder_block_{layer}/cross_attention/query" for layer in range(12)]
+    assert is_legible(draw_norms({name: np.arange(1.0, 9) for name in names}, "Norms, epoch 2"))
+    labels, probabilities = np.arange(12).repeat(1200), np.eye(12)[np.arange(12).repeat(1200)]
+    assert is_legible(draw_confusion_matrix(labels, probabilities, tokens[:12]))
+
+
 def test_many_heads_are_drawn_in_rows_and_some_left_out():
     def figure(heads):
-        return attention_images.draw_heads(np.ones((heads, 2, 1)), ["a", "b"], ["c"], "maps")
+        return attention_images.draw_heads(np.ones((heads, 2, 3)), ["a", "b"], list("cde"), "maps")
 
-    (width, height), (same, higher) = (figure(heads).get_size_inches() for heads in (8, 9))
+    (width, height), (same, higher) = (figure(heads).get_size_inches() for heads in (4, 8))
     assert higher > height and same == width
-    assert len(figure(64).axes[0].texts) == 16 and "the first 16 of 64 heads" in figure(64).get_suptitle()
+    heads = [text for text in figure(64).axes[0].texts if "head" in text.get_text()]
+    assert len(heads) == 16 and "the first 16 of 64 heads" in figure(64).get_suptitle()
 
 
 def test_matplotlib_is_asked_for_at_once(monkeypatch, tmp_path):
@@ -152,11 +179,11 @@ def test_head_norms_are_a_picture_of_every_epoch(tmp_path):
     for row, values in zip(picture.get_array(), norms.values(), strict=True):
         np.testing.assert_allclose(row[: len(values)], 100 * (values / values.mean() - 1), rtol=1e-4, atol=1e-4)
         assert np.ma.getmaskarray(np.ma.masked_invalid(row[len(values) :])).all()  # nothing where there is no head
-    labels = [f"{name}, mean {values.mean():.2f}" for name, values in norms.items()]
+    labels = [f"{name} {values.mean():.2f}" for name, values in norms.items()]
     assert [label.get_text() for label in axes.get_yticklabels()] == labels
     assert [label.get_text() for label in axes.get_xticklabels()] == [str(head) for head in range(1, 17)]
     least, most = picture.get_clim()
-    assert least == -most <= -10 and bar.get_ylabel() == "norm,\n% above the mean"
+    assert least == -most <= -10 and bar.get_xlabel() == "norm, % above mean"
     assert figure.get_suptitle() == "Norms, epoch 2"
 
 

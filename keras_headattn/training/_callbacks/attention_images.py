@@ -1,5 +1,6 @@
 """Attention maps in TensorBoard."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,18 +10,21 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from headattn_io.files import Path
-from keras_headattn._figures import as_image, new_figure, shown, weight_colors
+from headattn_io.terminal import columns_of
+from keras_headattn._figures import CARD, as_image, new_figure, shown, weight_colors
 from keras_headattn.training._callbacks.writers import WritingCallback
 
-MOST_HEADS, MOST_COLUMNS = 16, 8
+MOST_HEADS = 16
+CELL, CHARACTER, BELOW = 0.12, 0.06, 0.75  # inches of a weight, a character, and of what is below the maps
+SMALL = 7  # points of tokens
 
 
 class AttentionImages(WritingCallback):
     """Callback that draws attention maps of sample sentences in TensorBoard.
 
-    An image has a square for each head, at most 16, with queries from top to bottom, keys from left to right, and one
+    An image has a map for each head, at most 16, with queries from top to bottom, keys from left to right, and one
     colour scale from 0 to 1. In maps with negative weights these are red, positive ones blue. Images are listed under
-    `maps/`.
+    `maps/` in TensorBoard's Images tab, whose cards show them in their full size up to some 20 tokens.
 
     Args:
         log_dir: folder of the event files.
@@ -58,37 +62,44 @@ class AttentionImages(WritingCallback):
 
 
 def draw_heads(maps, queries, keys, title):
-    """Draws the maps `(num_heads, n, m)` of a layer."""
+    """Draws the maps `(num_heads, n, m)` of a layer, as wide as a card of TensorBoard's if a map is not wider."""
     heads = min(len(maps), MOST_HEADS)
-    columns = min(heads, MOST_COLUMNS)
-    rows = -(-heads // columns)
+    queries, keys = (list(map(shown, tokens)) for tokens in (queries, keys))
     n, m = len(queries), len(keys)
-    height, width = n + 2, m + 1  # of a square, with its title above and a gap to the right
-    # One picture for all heads: subplots take far longer to lay out.
-    picture = np.full((rows * height - 1, columns * width - 1), np.nan)
-    # In inches: a sixth for each token, plus labels, title and colour bar.
-    title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
-    figure = new_figure(max(4.5, 2.4 + picture.shape[1] / 6), 1.3 + picture.shape[0] / 6, title)
-    axes = figure.add_subplot()
+    left, above = (2 + max(map(columns_of, tokens)) * CHARACTER / CELL for tokens in (queries, keys))
+    columns = min(heads, max(1, int((CARD / CELL - left + 1) // (m + 1))))
+    rows = -(-heads // columns)
+    # One picture for all heads, in cells: subplots take far longer to lay out.
+    height, width = math.ceil(n + above + 1), m + 1
+    picture = np.full((rows * height, columns * width), np.nan)
     for head in range(heads):
-        top, left = head // columns * height + 1, head % columns * width
-        picture[top : top + n, left : left + m] = maps[head, :n, :m]
-        axes.text(left - 0.5, top - 0.7, f"head {head + 1}", fontsize=8)
-    image = axes.imshow(picture, **weight_colors(picture, "viridis", largest=1))
-    axes.set_xticks(
-        [column * width + key for column in range(columns) for key in range(m)],
-        columns * list(map(shown, keys)),
-        parse_math=False,
-    )
-    axes.set_yticks(
-        [row * height + 1 + query for row in range(rows) for query in range(n)],
-        rows * list(map(shown, queries)),
-        parse_math=False,
-    )
-    axes.tick_params(length=0, labelsize=7)
-    axes.tick_params("x", rotation=90)
+        top, start = _place(head, columns, height, n, width)
+        picture[top : top + n, start : start + m] = maps[head, :n, :m]
+    title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
+    inches = max(CARD, (left + picture.shape[1]) * CELL), len(picture) * CELL
+    figure = new_figure(inches[0], inches[1] + BELOW, title, layout=None)
+    total = figure.get_size_inches()[1]
+    size = picture.shape[1] * CELL / inches[0], inches[1] / total
+    axes = figure.add_axes((left * CELL / inches[0], BELOW / total, *size))
+    image = axes.imshow(picture, **weight_colors(picture, largest=1))
+    for head in range(heads):
+        top, start = _place(head, columns, height, n, width)
+        axes.text(start - 0.5, top - above, f"head {head + 1}", fontsize=8)
+        for place, key in enumerate(keys):
+            axes.text(start + place, top - 0.8, key, rotation=90, ha="center", fontsize=SMALL, parse_math=False)
+    places = [(row + 1) * height - n + query for row in range(rows) for query in range(n)]
+    axes.set_yticks(places, rows * queries, fontsize=SMALL, parse_math=False)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
     axes.set_frame_on(False)
-    axes.set_xlabel("key: is attended to", fontsize=8)
     axes.set_ylabel("query: attends", fontsize=8)
-    figure.colorbar(image, ax=axes, label="weight", shrink=0.8, aspect=12).ax.tick_params(labelsize=7)
+    axes.set_xlabel("key: is attended to", fontsize=8)
+    bar = figure.colorbar(image, cax=figure.add_axes((0.2, 0.36 / total, 0.6, 0.1 / total)), orientation="horizontal")
+    bar.set_label("weight", size=8, labelpad=2)
+    bar.ax.tick_params(labelsize=SMALL, pad=1)
     return figure
+
+
+def _place(head, columns, height, n, width):
+    """Returns the first row and column of a head's cells."""
+    return (head // columns + 1) * height - n, head % columns * width

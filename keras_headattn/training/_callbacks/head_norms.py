@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from headattn_io.files import Path
-from keras_headattn._figures import as_image, new_figure, short_names
+from keras_headattn._figures import CARD, as_image, new_figure, short_names
 from keras_headattn._private import flatten_layers
 from keras_headattn.layers import MixtureOfHeadsAttention
 from keras_headattn.optimizers._heads import head_kernels
@@ -55,17 +55,18 @@ def draw_norms(norms, title, measure="norm"):
     means = [float(row.mean()) for row in norms.values()]
     parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
     picture = 100 * np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in parts])
-    names = [f"{name}, mean {mean:.2f}" for name, mean in zip(short_names(norms), means, strict=True)]
-    longest, end = max(map(len, names)), max(LEAST, float(np.nanmax(np.abs(picture))))
-    figure = new_figure(max(5, 2 + 0.07 * longest + 0.3 * most), 1 + 0.16 * len(norms), title)
+    names = [f"{name} {mean:.2f}" for name, mean in zip(short_names(norms), means, strict=True)]
+    end = max(LEAST, float(np.nanmax(np.abs(picture))))
+    figure = new_figure(max(CARD, 0.045 * max(map(len, names)) + 0.1 * most + 0.4), 1.1 + 0.15 * len(norms), title)
     axes = figure.add_subplot()
     image = axes.imshow(picture, vmin=-end, vmax=end, cmap="RdBu_r", aspect="auto")
     heads = range(0, most, -(-most // 32))
     axes.set_xticks(heads, [head + 1 for head in heads], fontsize=7)
-    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set_yticks(range(len(names)), names, fontsize=6)
     axes.set_xlabel("head", fontsize=8)
-    bar = figure.colorbar(image, ax=axes)
-    bar.set_label(f"{measure},\n% above the mean", size=7)
+    axes.set_ylabel(f"kernel and its mean {measure}", fontsize=8)
+    bar = figure.colorbar(image, ax=axes, orientation="horizontal", aspect=40)
+    bar.set_label(f"{measure}, % above mean", size=8)
     bar.ax.tick_params(labelsize=7)
     return figure
 
