@@ -855,7 +855,7 @@ class Report:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def add(self, row):
-        from headattn_io.files import write_atomically
+        from keras_headattn._files import write_atomically
 
         with self.lock:
             self.rows.append(row)

@@ -23,7 +23,7 @@ LABELS = {"gradient": "ranked by the gradient of the loss", "ablation": "ranked 
 
 def recipe_of(folder):
     """Returns the `Recipe` of a run."""
-    from headattn_io.files import read_json
+    from keras_headattn._files import read_json
 
     name = read_json(pathlib.Path(folder, "config.json"))["recipe"]
     return importlib.import_module(f"recipes.{name}.__main__").RECIPE

@@ -229,6 +229,6 @@ def report(name, *paragraphs):
     print(text)
     if name is None:
         return
-    from headattn_io.files import write_atomically  # here: a worker may take the library from another checkout
+    from keras_headattn._files import write_atomically  # here: a worker may take the library from another checkout
 
     write_atomically(RESULTS / f"{name}.md", text.encode("utf-8"))

@@ -136,7 +136,7 @@ def _summaries(module):
     for name in module.__all__:
         value = getattr(module, name)
         home = getattr(value, "__module__", None) or ""  # a table has none
-        if home.startswith(("keras_headattn.", "headattn_io.")):
+        if home.startswith("keras_headattn."):
             yield name, " ".join(inspect.getdoc(value).split("\n\n")[0].split())
 
 

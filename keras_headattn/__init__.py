@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import keras
 
-from headattn_io.optional import optional_import
 from keras_headattn import (
     analysis,
     decoding,
@@ -23,6 +22,7 @@ from keras_headattn import (
     regularizers,
     utils,
 )
+from keras_headattn._optional import optional_import
 
 if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
     from keras_headattn import data, serving, text, training

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import keras
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
 from keras_headattn._remat_scope import rematerialize_layers, symbolic_call
 from keras_headattn._saved_quantization import SavedQuantization

@@ -2,8 +2,8 @@
 
 import keras
 
-from headattn_io.files import Path, write_atomically
 from keras_headattn._figures import new_figure, not_below_zero, weight_colors
+from keras_headattn._files import Path, write_atomically
 from keras_headattn._private import flatten_layers, weights_file
 
 __all__ = ["flatten_layers", "new_figure", "not_below_zero", "save_weights", "weight_colors"]

@@ -32,14 +32,24 @@ run, ties, losses, an interval and a sign test.
 
 import pathlib
 
-from headattn_io.sentences import read_sentences
-from headattn_io.terminal import shows_bar
+from keras_headattn._sentences import read_sentences
+from keras_headattn._terminal import shows_bar
+from keras_headattn.analysis import (
+    draw_entropy_cdf,
+    draw_error_by_heads,
+    draw_head_ablation,
+    draw_reliability,
+    draw_text_heatmaps,
+    head_ablation,
+    write_text_heatmaps,
+)
 from recipes.engine.blind import tally_text, write_sheet
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
 from recipes.engine.finished import by_title, folders_of_seeds, indices, save
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.texts.runs import read_predictions, recipe_name, recipe_of, runs_of
+from recipes.graphs.evaluation import as_triples
 
 
 def main(arguments=None):
@@ -129,16 +139,12 @@ def _scores(options):
 
 
 def _reliability(options):
-    from keras_headattn.analysis import draw_reliability
-
     runs, (_, test) = _runs(options), _scores_and_test(options)
     found = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
     save(draw_reliability(found, title=f"Accuracy against confidence, {test}"), options.output)
 
 
 def _entropy(options):
-    from keras_headattn.analysis import draw_entropy_cdf
-
     texts, predictors = list(read_sentences(options.file)), _predictors(options)
     if pairs := [title for title, (_, task) in predictors.items() if task.is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
@@ -147,8 +153,6 @@ def _entropy(options):
 
 
 def _ablation(options):
-    from keras_headattn.analysis import draw_head_ablation, head_ablation
-
     predictors, drops = _predictors(options), {}
     corpora = {title: task.read_tests(None) for title, (_, task) in predictors.items()}
     common = [name for name in next(iter(corpora.values())) if all(name in tests for tests in corpora.values())]
@@ -173,8 +177,6 @@ def _ablation(options):
 
 
 def _heatmap(options):
-    from keras_headattn.analysis import draw_text_heatmaps, write_text_heatmaps
-
     as_html = pathlib.Path(options.output).suffix == ".html"
     if len(options.text) > 1 and not as_html:
         raise ValueError(f"--output must end in .html for several texts. Received: {options.output}")
@@ -202,8 +204,6 @@ def _maps(predictors, text):
 
 
 def _errors(options):
-    from keras_headattn.analysis import draw_error_by_heads
-
     runs, (scores, test) = _runs(options), _scores_and_test(options)
     errors, settings = {}, {}
     for title, seeds in runs.items():
@@ -230,8 +230,6 @@ def _sheet(options):
 
 
 def _triples(line):
-    from recipes.graphs.evaluation import as_triples
-
     return as_triples(line, width=2000)
 
 

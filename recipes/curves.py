@@ -12,7 +12,9 @@ attention".
 import itertools
 import pathlib
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
+from keras_headattn._optional import optional_import
+from keras_headattn.utils import new_figure, not_below_zero
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.finished import by_title, folders_of_seeds, save
 from recipes.engine.quiet import quiet_tensorflow
@@ -30,11 +32,8 @@ def draw(folders, quantities, output, by="epoch"):
         output: path of the picture, `.png` or `.svg`.
         by: `"epoch"` or `"minutes"`.
     """
-    from headattn_io.optional import optional_import
-
     runs = by_title(folders, _histories)
     quiet_tensorflow()
-    from keras_headattn.utils import new_figure, not_below_zero
 
     Line2D = optional_import("matplotlib.lines", "recipes").Line2D
     histories = {path: history for found in runs.values() for path, history in found.items()}

@@ -21,14 +21,15 @@ import logging
 import pathlib
 import sys
 
-from headattn_io.files import read_json
-from headattn_io.optional import optional_import
+from keras_headattn._files import read_json
+from keras_headattn._optional import optional_import
+from keras_headattn.serving import Server
 from recipes.engine.command import one_line_errors
+from recipes.engine.quiet import quiet_tensorflow
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    from recipes.engine.quiet import quiet_tensorflow
 
     with one_line_errors():
         models = _models(options.models)
@@ -38,7 +39,6 @@ def main(arguments=None):
             optional_import(package, extra="serving")
         print(f"Loading {', '.join(models)}", flush=True)
         quiet_tensorflow()
-        from keras_headattn.serving import Server
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
         server = Server(

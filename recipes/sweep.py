@@ -21,6 +21,7 @@ import sys
 from recipes.classify.__main__ import RECIPE as CLASSIFY
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
+from recipes.engine.paper_plots import write_tables
 from recipes.engine.paper_tables import RELATIVE_TIME, Cell, Table, read_scores, with_relative_time
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import config_modules
@@ -202,8 +203,6 @@ def _folder(options):
 
 def sweep(recipe, table, cells, folder, table_only=False):
     """Trains what has not finished, and writes table and plot to `folder` after each run."""
-    from recipes.engine.paper_plots import write_tables  # imports Keras
-
     print(f"Table and plot: {folder}/sweep.md, .csv, .png")
     runs = {}
     for cell, config in cells:

@@ -2,14 +2,11 @@
 
 import importlib
 import inspect
-import pathlib
 
 import keras_headattn
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-OURS = ("headattn_io.", "keras_headattn.")
+OURS = ("keras_headattn.",)
 MODULES = [f"keras_headattn.{name}" for name in keras_headattn.__all__]
-MODULES += [f"headattn_io.{path.stem}" for path in (ROOT / "headattn_io").glob("[a-z]*.py")]
 
 
 def is_ours(value):

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FILES = [path for folder in ("headattn_io", "keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py")]
+FILES = [path for folder in ("keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py")]
 MODULES = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 PUBLIC = [name for name in MODULES if re.fullmatch(r"keras_headattn\.[a-z]\w*", name)]
-OURS = ("headattn_io.", "keras_headattn.")  # modules of the classes and functions of this library
+OURS = ("keras_headattn.",)  # modules of the classes and functions of this library
 # Arguments that every Keras object has.
 KERAS_ARGUMENTS = {"name", "dtype", "reduction"}
 

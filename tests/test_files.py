@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from headattn_io import files
-from headattn_io.files import (
+from keras_headattn import _files as files
+from keras_headattn._files import (
     atomic_file,
     atomic_path,
     parse_json,
@@ -74,7 +74,7 @@ def test_json(tmp_path):
 @pytest.mark.parametrize("name", ["text.txt", "text.gz"])
 def test_endless_lines_are_not_read(tmp_path, monkeypatch, name):
     """A few MB of gzip may hold a line that fills the memory."""
-    monkeypatch.setattr("headattn_io.files.MOST_BYTES", 1_000)
+    monkeypatch.setattr("keras_headattn._files.MOST_BYTES", 1_000)
     data = b"a" * 999 + b"\n" + b"b" * 1_001
     (tmp_path / name).write_bytes(gzip.compress(data) if name == "text.gz" else data)
     lines = read_lines(tmp_path / name)

@@ -15,8 +15,7 @@ FIND = "import importlib.util, site; site.addsitedir('site'); print(importlib.ut
 def test_an_editable_install_works_beside_its_clone(tmp_path):
     """There, the clone is a folder of the package's name, without an `__init__.py`, which comes first on the path."""
     clone = tmp_path / "keras_headattn"
-    for package in ("keras_headattn", "headattn_io"):
-        shutil.copytree(ROOT / package, clone / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "keras_headattn", clone / "keras_headattn", ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "setup.py", "README.md"):
         shutil.copy(ROOT / file, clone)
     run = {"check": True, "capture_output": True, "text": True}

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 
 
 @pytest.mark.parametrize("module, extra, message", [

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headattn_io.optional import optional_import
 from keras_headattn._figures import CARD, Figure, new_figure
+from keras_headattn._optional import optional_import
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headattn_io.optional import optional_import
 from keras_headattn._figures import Figure, new_figure
+from keras_headattn._optional import optional_import
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_posteriors, check_named
 

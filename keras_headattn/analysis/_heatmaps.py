@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headattn_io.files import Path, write_atomically
-from headattn_io.terminal import columns_of
 from keras_headattn._figures import Figure, is_right_to_left, new_figure, shown
+from keras_headattn._files import Path, write_atomically
+from keras_headattn._terminal import columns_of
 from keras_headattn.analysis._validation import check_named
 
 TITLE = "What the heads attend to"

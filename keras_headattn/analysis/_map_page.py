@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import Path, write_atomically
 from keras_headattn._attention_page import single_file
+from keras_headattn._files import Path, write_atomically
 from keras_headattn.analysis._validation import check_named
 
 

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headattn_io.optional import optional_import
 from keras_headattn._figures import Figure, mark_parts, new_figure
+from keras_headattn._optional import optional_import
 from keras_headattn.analysis._attention_maps import AttentionMaps
 from keras_headattn.analysis._validation import check_named
 

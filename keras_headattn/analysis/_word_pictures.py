@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import Path
 from keras_headattn._figures import Figure, new_figure
+from keras_headattn._files import Path
 from keras_headattn.analysis._heatmaps import COLUMNS, HEIGHT, WIDTH, draw_words, paragraph, places_of, write_page
 from keras_headattn.analysis._validation import check_named
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headattn_io.files import Path, checksum, read_json, remove_halves, write_atomically
+from keras_headattn._files import Path, checksum, read_json, remove_halves, write_atomically
 from keras_headattn.data._shards import describe_shard, write_shard
 
 MANIFEST = "corpus.json"

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from headattn_io.files import atomic_path, checksum
+from keras_headattn._files import atomic_path, checksum
 
 DAMAGE = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 

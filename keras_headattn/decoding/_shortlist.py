@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from keras import ops
 
-from headattn_io.files import Path, write_atomically
+from keras_headattn._files import Path, write_atomically
 from keras_headattn._validation import check_positive
 from keras_headattn.decoding._constraints import NEVER
 

@@ -3,7 +3,7 @@
 import pathlib
 from typing import Any
 
-from headattn_io.files import Path, read_json
+from keras_headattn._files import Path, read_json
 from keras_headattn._validation import check_number
 
 ACTIVATIONS = {

@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 
-from headattn_io.files import Path, read_json
-from headattn_io.optional import optional_import
+from keras_headattn._files import Path, read_json
+from keras_headattn._optional import optional_import
 
 FILES = "model.safetensors, pytorch_model.bin (each also in parts, with its .index.json), tf_model.h5"
 FILES += ", a TensorFlow checkpoint (.index) or a t5x checkpoint"

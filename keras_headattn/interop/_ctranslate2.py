@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from keras import layers
 
-from headattn_io.files import Path, remove_halves, sync
-from headattn_io.optional import optional_import
+from keras_headattn._files import Path, remove_halves, sync
+from keras_headattn._optional import optional_import
 from keras_headattn.decoding import Shortlist
 from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.interop._copying import store

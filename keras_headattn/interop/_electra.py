@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headattn_io.files import Path, sync
+from keras_headattn._files import Path, sync
 from keras_headattn._types import AttentionLike
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._copying import Names, copy_weights

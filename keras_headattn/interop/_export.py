@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import Path, atomic_path, write_atomically
+from keras_headattn._files import Path, atomic_path, write_atomically
 from keras_headattn.interop._copying import Names
 from keras_headattn.interop._export_transformer import of_transformer
 from keras_headattn.interop._modernbert import of_modernbert

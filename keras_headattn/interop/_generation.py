@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn.interop._configs import Config, read_config
 
 UNSET = """

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import read_json
-from headattn_io.optional import optional_import
+from keras_headattn._files import read_json
+from keras_headattn._optional import optional_import
 from keras_headattn._types import AttentionLike
 from keras_headattn.interop._copying import copy_weights
 from keras_headattn.interop._plain import check_plain, plain_parts, refuse

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from keras import layers
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._types import AttentionLike
 from keras_headattn.interop._containers import read_tensors
 from keras_headattn.interop._copying import Names, check_fit, copy_weights

@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import layers
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._types import AttentionLike
 from keras_headattn.interop._containers import read_tensors
 from keras_headattn.interop._copying import Names, copy_weights

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from keras import layers, ops
 
-from headattn_io.checkpoints import check_checkpoint
-from headattn_io.files import Path
 from keras_headattn import layers as ours
+from keras_headattn._files import Path
 from keras_headattn._types import AttentionLike, Initializer
+from keras_headattn.interop._checkpoints import check_checkpoint
 from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, check_fit, copy_weights

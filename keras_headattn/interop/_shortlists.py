@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headattn_io.files import Path, parse_number, read_lines
+from keras_headattn._files import Path, parse_number, read_lines
 from keras_headattn.decoding import Shortlist
 from keras_headattn.interop._plain import tokens_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn.interop._containers import read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.layers import EvolvingAttention

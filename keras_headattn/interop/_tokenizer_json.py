@@ -1,6 +1,6 @@
 """Hugging Face's tokenizer.json as arguments of tokenizers."""
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
 
 SQUEEZE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": None}

@@ -2,7 +2,7 @@
 
 import re
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 
 GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 CLASSES = {

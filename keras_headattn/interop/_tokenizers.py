@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from headattn_io.files import Path, read_json, read_lines
+from keras_headattn._files import Path, read_json, read_lines
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._sentencepiece_models import WORD_START, fairseq_model, marian_model, word_model
 from keras_headattn.interop._tokenizer_json import TokenizerJson

@@ -2,7 +2,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn._validation import check_positive
 from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_references, check_sentences

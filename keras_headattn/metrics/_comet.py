@@ -3,8 +3,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from headattn_io.files import Path
-from headattn_io.optional import optional_import
+from keras_headattn._files import Path
+from keras_headattn._optional import optional_import
 from keras_headattn.metrics._score import Score, mean_score, package_version
 from keras_headattn.metrics._sentences import check_sentences
 

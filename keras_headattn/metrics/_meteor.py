@@ -1,7 +1,7 @@
 import types
 from collections.abc import Sequence
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn.metrics._score import Score, mean_score, package_version
 from keras_headattn.metrics._sentences import check_references, words
 

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn.metrics._bleu import as_streams, by_sentence
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_references

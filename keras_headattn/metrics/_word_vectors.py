@@ -2,8 +2,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from headattn_io.files import Path, parse_number, read_lines
-from headattn_io.optional import optional_import
+from keras_headattn._files import Path, parse_number, read_lines
+from keras_headattn._optional import optional_import
 
 
 def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.ndarray]:

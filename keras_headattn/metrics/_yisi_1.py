@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headattn_io.files import Path
-from headattn_io.optional import optional_import
+from keras_headattn._files import Path
+from keras_headattn._optional import optional_import
 from keras_headattn.metrics._score import Score, mean_score
 from keras_headattn.metrics._sentences import check_sentences, words
 from keras_headattn.metrics._word_vectors import read_word_vectors

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._attention_signature import text_attention
 from keras_headattn.serving._buckets import after, bucket_lengths, is_longer, pad_to_bucket

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._validation import check_positive
 from keras_headattn.serving._likeliest import Classification, classifications, probabilities_of
 

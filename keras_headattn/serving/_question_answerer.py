@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._validation import check_lists, check_positive
 from keras_headattn.serving._answers import answers_of
 from keras_headattn.serving._inference import in_one_thread, projected_together

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.serving._server_app import GRACE_SECONDS, make_http
 from keras_headattn.serving._server_grpc import make_grpc

@@ -7,8 +7,8 @@ import json
 import re
 import time
 
-from headattn_io.optional import optional_import
 from keras_headattn._attention_page import page_files
+from keras_headattn._optional import optional_import
 from keras_headattn.serving._server_json import (
     RequestError,
     bad_request,

@@ -6,7 +6,7 @@ import logging
 
 import tensorflow as tf
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn.serving._server_json import RequestError, bad_request, check_text, text_limit
 from keras_headattn.serving._server_models import find_version, status_of
 

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import parse_json
+from keras_headattn._files import parse_json
 
 # Lines of a graph's error message without a reason.
 NO_REASON = re.compile(r"Graph execution error|Detected at node|<stack traces|\[\[|\d+ root error")

@@ -2,7 +2,7 @@
 
 import time
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 
 SERVED = ("model", "version", "signature")
 UNKNOWN = ("", "", "")

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn.serving._server_json import RequestError, bad_request, message_of
 from keras_headattn.serving._versions import is_version, read_examples
 from keras_headattn.serving._warmup import RECORDS, read_warmup

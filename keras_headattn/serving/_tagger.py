@@ -2,15 +2,14 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path
-from headattn_io.tags import OUTSIDE, marks_entities
+from keras_headattn._files import Path
 from keras_headattn._validation import check_positive
 from keras_headattn.serving._buckets import bucket_lengths, pad_to_bucket
 from keras_headattn.serving._classifier_exports import LONGEST
@@ -21,6 +20,9 @@ from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text import TextWindows, find_words, join_words
 from keras_headattn.text._pair_tokenizer import PairTokenizer
 from keras_headattn.text._text_windows import with_single_spaces
+
+OUTSIDE = "O"
+PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}  # L and U are those of BILOU
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,3 +251,12 @@ def export_tagger(
     signatures = {"serving_default": (find, [text])}
     with projected_together(model):
         return save_signatures(signatures, folder, [tokenizer, graph], run, {"serving_default": requests})
+
+
+def marks_entities(tags: Iterable[str]) -> bool:
+    """Returns True if tags are `O` or have a prefix such as `B-`: others, parts of speech say, mark no entities.
+
+    >>> marks_entities(["O", "B-PER"]), marks_entities(["NN", "VB"])
+    (True, False)
+    """
+    return all(tag == OUTSIDE or (tag[:1] in PREFIXES and tag[1:2] == "-") for tag in tags)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn.decoding import Searcher, Shortlist
 from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.serving._attention_signature import piece_names, translation_attention

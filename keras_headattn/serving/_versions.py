@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from headattn_io.files import Path, check_local, read_json, sync, write_atomically
+from keras_headattn._files import Path, check_local, read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
 # Inside the version, so that all appears at once. Model servers read only warm-up requests from this folder.

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from headattn_io.files import Path, atomic_path
+from keras_headattn._files import Path, atomic_path
 
 RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 MOST = 1000  # servers refuse models with more

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path, read_json, read_lines
+from keras_headattn._files import Path, read_json, read_lines
 from keras_headattn.text._added_tokens import END, SPACE, clean_utf8
 from keras_headattn.text._offsets import letters_of, to_characters
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token

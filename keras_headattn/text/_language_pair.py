@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._types import Tensor
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer

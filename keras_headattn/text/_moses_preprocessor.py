@@ -3,8 +3,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from headattn_io.files import Path, read_json, write_atomically
-from headattn_io.optional import optional_import
+from keras_headattn._files import Path, read_json, write_atomically
+from keras_headattn._optional import optional_import
 
 
 class MosesPreprocessor:

@@ -6,7 +6,7 @@ import keras
 import sentencepiece
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn.text._offsets import letters_of, to_characters
 from keras_headattn.text._pair_tokenizer import PairTokenizer
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of

@@ -7,7 +7,7 @@ import numpy as np
 import sentencepiece
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index

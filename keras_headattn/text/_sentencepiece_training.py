@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import sentencepiece
 
-from headattn_io.files import Path, write_atomically
-from headattn_io.sentences import read_sentences, sample_lines
+from keras_headattn._files import Path, write_atomically
+from keras_headattn._sentences import read_sentences, sample_lines
 from keras_headattn._validation import check_number, check_positive
 
 

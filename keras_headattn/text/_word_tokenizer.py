@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path, read_lines
+from keras_headattn._files import Path, read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Shape
 from keras_headattn._validation import check_number

@@ -22,9 +22,12 @@ are in recipes/answer/configs/squad.py.
 
 import pathlib
 
-from headattn_io.checkpoints import check_checkpoint
-from headattn_io.squad import read_squad
+from keras_headattn.interop._checkpoints import check_checkpoint
+from recipes.answer.data import read_corpora
+from recipes.answer.predicting import answers_to, write_answers
 from recipes.answer.settings import AnswerConfig
+from recipes.answer.squad import read_squad
+from recipes.answer.task import Answering
 from recipes.engine.command import Command, portions
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.engine.texts.lines import sides_of
@@ -37,8 +40,6 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.answer.data import read_corpora
-
     return read_corpora(config) if config.data == "train" else None
 
 
@@ -65,8 +66,6 @@ def _predict(options):
     task = RECIPE.finished(options.folder)
     answerer = task.answerer(task.run.load_model(), options.top)
     if is_squad:
-        from recipes.answer.predicting import answers_to, write_answers
-
         write_answers(pathlib.Path(options.output), answers_to(answerer, questions, task.config.quiet))
         print(options.output)
         return
@@ -90,7 +89,7 @@ RECIPE = Recipe(
     name="answer",
     doc=__doc__,
     settings=AnswerConfig,
-    task="recipes.answer.task:Answering",
+    task=Answering,
     embedded="number_questions",
     quick=dict(epochs=4, learning_rate=2e-3, size="bert_tiny", checkpoint=None, max_length=64, max_examples=2_000),
     quick_data=dict(max_examples=200, max_length=64, max_question_length=16, stride=32),

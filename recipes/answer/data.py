@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from headattn_io.squad import Question, Questions, read_squad
+from recipes.answer.demo import number_questions
+from recipes.answer.squad import Question, Questions, read_squad
 from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora, named_files
 from recipes.engine.tfds import load_tfds
@@ -11,8 +12,6 @@ from recipes.engine.tfds import load_tfds
 def read_corpora(config):
     """Reads the questions that `config` names as `Corpora`. Without a test set, validation is scored."""
     if config.data == "embedded":
-        from recipes.answer.demo import number_questions
-
         made = number_questions(seed=config.split_seed)
         corpora = Corpora(made["train"], made["validation"], {"test": made["test"]})
     elif config.data == "tfds":

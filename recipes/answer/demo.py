@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headattn_io.squad import Question, Questions
+from recipes.answer.squad import Question, Questions
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to
 
 NAMES = "Ann Bob Carla David Emma Frank".split()

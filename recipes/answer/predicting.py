@@ -2,9 +2,9 @@
 
 import json
 
-from headattn_io.files import read_json, write_atomically
-from headattn_io.squad import score_answers, write_json
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.serving import QuestionAnswerer
+from recipes.answer.squad import score_answers, write_json
 from recipes.engine.progress import progress_bar
 
 

@@ -1,5 +1,6 @@
 """The settings of answering questions about texts."""
 
+from keras_headattn.models import SpanAnswerer
 from recipes.engine.config import option, settings
 from recipes.engine.encoder_settings import FineTuning, head_arguments
 from recipes.engine.settings import Examples, Settings, TextFiles
@@ -37,7 +38,7 @@ class Windows:
     stride: int = option(128, "pieces from the begin of a window of the context to that of the next", at_least=1)
     max_question_length: int = option(64, "pieces of a question; longer ones are cut", at_least=1)
     max_answer_length: int = option(30, "most pieces of an answer", changeable=True, at_least=1)
-    model_arguments: dict = head_arguments("SpanAnswerer")
+    model_arguments: dict = head_arguments(SpanAnswerer)
 
 
 @settings(

@@ -34,7 +34,7 @@ class Answering(EncoderTask):
     page = False
 
     def make_head(self, vocabulary_size):
-        encoder, _, _ = make_encoder(self.config, vocabulary_size, "SpanAnswerer")
+        encoder, _, _ = make_encoder(self.config, vocabulary_size, SpanAnswerer)
         return SpanAnswerer(encoder)
 
     def load(self):

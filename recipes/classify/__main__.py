@@ -19,8 +19,11 @@ sections B.2.1 and B.2.2. Settings of papers are in configs/: yelp, age, snli, t
 sst5.
 """
 
+from recipes.classify.exported import evaluate_saved_model
 from recipes.classify.settings import ClassifyConfig
+from recipes.classify.task import Classify
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.engine.texts.data import load_corpora
 from recipes.engine.texts.explain import explain_command
 from recipes.engine.texts.lines import classify_command
 from recipes.engine.texts.settings import COLUMNS, OF_FILES
@@ -32,8 +35,6 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.engine.texts.data import load_corpora
-
     return load_corpora(config) if config.data == "train" else None
 
 
@@ -42,7 +43,7 @@ RECIPE = Recipe(
     name="classify",
     doc=__doc__,
     settings=ClassifyConfig,
-    task="recipes.classify.task:Classify",
+    task=Classify,
     embedded="number_words",
     quick=dict(
         model_arguments=dict(num_layers=1, embedding_dim=32, hidden_dim=32, mlp_dim=64, factor_dim=32, dropout=0.1),
@@ -59,7 +60,7 @@ RECIPE = Recipe(
     read=_read,
     evaluated=("test", "tfds", "splits", *FILES),
     evaluated_alone=("test", "predict", "labels", "label_separator", *FILES),
-    evaluate_alone="recipes.classify.exported:evaluate_saved_model",
+    evaluate_alone=evaluate_saved_model,
     exported=("export", "export_arguments"),
     commands={"classify": classify_command(lambda: RECIPE), "explain": explain_command()},
 )

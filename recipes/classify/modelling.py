@@ -9,10 +9,9 @@ from recipes.classify.naive_bayes import NaiveBayesRegression
 from recipes.classify.settings import WIDTH
 from recipes.classify.text import embedding_width
 from recipes.engine import heads
+from recipes.engine.arguments import split_arguments
 from recipes.engine.config import passing_on
-from recipes.engine.signatures import split_arguments
 
-MODELS = "keras_headattn.models"
 CONVOLUTIONS = (3, 4, 5)  # their widths, in tokens
 
 
@@ -30,8 +29,7 @@ def make_classifier(config, vocabulary_size, num_classes):
     }
     encoders = {"bilstm": BiLSTMEncoder, "transformer": TransformerEncoder, "cnn": make_cnn}
     encoder = encoders[config.encoder]
-    path = f"{__name__}.make_cnn" if config.encoder == "cnn" else f"{MODELS}.{encoder.__name__}"
-    of_model, of_encoder = split_arguments(given, f"{MODELS}.{model.__name__}", path)
+    of_model, of_encoder = split_arguments(given, model, encoder)
     if config.encoder == "transformer":
         of_encoder["attention"] = make_attention(config)
     with passing_on("model_arguments"):

@@ -1,12 +1,15 @@
 """The settings of text classification."""
 
+import keras
+
+from keras_headattn.models import BiLSTMEncoder, SentencePairClassifier, TransformerEncoder
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import Texts
 
 WIDTH = 300  # of words, where neither word vectors nor the settings say
 WITHOUT_HEADS = ("cnn", "naive_bayes")  # encoders
-OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
+OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
 
 
 @settings()
@@ -38,7 +41,7 @@ class Model:
     pooling_heads: int = option(30, "heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
     # `embedding_dim` defaults to that of `embeddings`; `hidden_dim` is the feed-forward width of a Transformer
-    model_arguments: dict = model_arguments("SentencePairClassifier", "BiLSTMEncoder", "TransformerEncoder")
+    model_arguments: dict = model_arguments(SentencePairClassifier, BiLSTMEncoder, TransformerEncoder)
 
 
 @settings(select="val_accuracy", run="runs/classify")
@@ -60,9 +63,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     )  # fmt: skip
 
     optimizer: str = option("adam", "optimizer, at a constant learning rate", tuple(OPTIMIZERS))
-    optimizer_arguments: dict = optimizer_arguments(
-        {name: [f"keras.optimizers.{cls}"] for name, cls in OPTIMIZERS.items()}
-    )
+    optimizer_arguments: dict = optimizer_arguments({name: [cls] for name, cls in OPTIMIZERS.items()})
     l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
 
     def __post_init__(self):

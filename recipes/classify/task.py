@@ -1,7 +1,5 @@
 """Training of a classifier of texts."""
 
-import keras
-
 from keras_headattn.training import default_jit
 from recipes.classify.modelling import make_attention, make_classifier
 from recipes.classify.predicting import Predictor
@@ -53,7 +51,7 @@ class Classify(TextTask):
 
     def make_optimizer(self, steps, num_replicas):
         config = self.config
-        cls = getattr(keras.optimizers, OPTIMIZERS[config.optimizer])
+        cls = OPTIMIZERS[config.optimizer]
         return make_optimizer(config, cls, learning_rate=config.learning_rate)
 
     def describe(self):

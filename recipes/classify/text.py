@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from headattn_io.files import read_lines
+from keras_headattn._files import read_lines
 from keras_headattn.metrics import read_word_vectors
 from recipes.classify.settings import WIDTH
 from recipes.engine.vocabularies import learn_tokenizer

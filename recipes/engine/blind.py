@@ -6,8 +6,8 @@ import json
 import pathlib
 import random
 
-from headattn_io.files import read_json, read_lines, remove_halves, write_atomically
-from headattn_io.labelled_text import read_csv
+from keras_headattn._files import read_json, read_lines, remove_halves, write_atomically
+from keras_headattn.data._labelled_text import read_csv
 from recipes.engine.finished import folders_of_seeds, titles
 from recipes.engine.tables import table
 

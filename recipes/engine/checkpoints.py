@@ -5,7 +5,7 @@ import math
 
 import keras
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.training import average_weights, gather
 
 NAMES = {

@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from headattn_io.files import decode_lines
-from headattn_io.sentences import read_sentences, sentences_of
-from recipes.engine.signatures import suggestion
+from keras_headattn._files import decode_lines
+from keras_headattn._sentences import read_sentences, sentences_of
+from recipes.engine.arguments import suggestion
 
 
 @dataclasses.dataclass(frozen=True)

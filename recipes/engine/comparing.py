@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 from recipes.engine.finished import folders_of_seeds
 from recipes.engine.run import Run
 from recipes.engine.seeds import summary

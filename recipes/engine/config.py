@@ -5,13 +5,16 @@ import ast
 import contextlib
 import dataclasses
 import json
+import operator
 import types
 import typing
 from dataclasses import fields
 
-from headattn_io.files import read_json, write_atomically
-from recipes.engine.signatures import LIMITS, check_arguments, passed_on
+from keras_headattn._files import read_json, write_atomically
+from recipes.engine.arguments import check_arguments, passed_on
 
+PATHS = ("FILE", "FOLDER", "PATH")  # the `metavar` of settings that are paths
+LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 LONGEST_CHOICES = 60  # characters beside an option; longer lists are in its help text
 
 
@@ -24,9 +27,9 @@ def option(default, help, choices=None, changeable=False, metavar=None, of=(), *
         choices: the values that it takes. Default `None`: any of its type.
         changeable: True if a run may be continued with another value.
         metavar: what stands for a value in the help text: `"FILE"`. Default `None`: its type.
-        of: for a dictionary of arguments, the paths of what takes them: a list, or a dictionary of lists by the choices
-            of another setting: `optimizer`, say, of `optimizer_arguments`. A value is merged with the default, key by
-            key. Default `()`: its names are those of the default.
+        of: for a dictionary of arguments, the classes and functions that take them: a list, or a dictionary of lists by
+            the choices of another setting: `optimizer`, say, of `optimizer_arguments`. A value is merged with the
+            default, key by key. Default `()`: its names are those of the default.
         **limits: bounds of numbers, named as in `LIMITS`.
     """
     metadata = {"help": help, "choices": choices, "changeable": changeable, "metavar": metavar, "of": of, **limits}
@@ -68,18 +71,18 @@ def check_ranges(config):
 
 
 def takers(config, field):
-    """Returns the paths of what takes the arguments of a field with these settings; empty if that is open."""
+    """Returns what takes the arguments of a field with these settings; empty if that is open."""
     of = field.metadata["of"]
     return of.get(getattr(config, field.name.removesuffix("_arguments")), ()) if isinstance(of, dict) else of
 
 
 def check_passed_on(config):
-    """Checks the names and types of all arguments that settings pass on, without importing Keras."""
+    """Checks the names and types of all arguments that settings pass on."""
     for field in fields(config):
         own = default_of(field)
-        if paths := takers(config, field):
-            names = " and ".join(path.rpartition(".")[2] for path in paths)
-            known = passed_on(paths) | own
+        if found := takers(config, field):
+            names = " and ".join(taker.__name__ for taker in found)
+            known = passed_on(found) | own
             check_arguments(flag(field.name), getattr(config, field.name), known, names)
         elif own and isinstance(own, dict):
             check_arguments(flag(field.name), getattr(config, field.name), own, "the setting")
@@ -152,9 +155,7 @@ def _add_option(group, field, hint, default):
 def _described(of):
     """Returns the arguments of constructors, for the help text."""
     takes = dict.fromkeys(map(tuple, of.values() if isinstance(of, dict) else [of] if of else ()))
-    names = [
-        f"{' and '.join(path.rpartition('.')[2] for path in paths)}: {', '.join(passed_on(paths))}" for paths in takes
-    ]
+    names = [f"{' and '.join(taker.__name__ for taker in found)}: {', '.join(passed_on(found))}" for found in takes]
     return f". {'. '.join(names)}" if names else ""
 
 

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.analysis import draw_confusion_matrix
 
 

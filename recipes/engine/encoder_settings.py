@@ -2,6 +2,10 @@
 
 import dataclasses
 
+import keras
+
+from keras_headattn.models import Bert
+from keras_headattn.optimizers import AdamWeightDecay
 from recipes.engine.config import option, settings
 from recipes.engine.lora import Lora
 from recipes.engine.pretrained import run_settings
@@ -11,8 +15,8 @@ OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 
 
 def head_arguments(head):
-    """Returns the setting of the arguments of a `Bert` and of the class of its head, a name in `models`."""
-    return model_arguments(head, "Bert", dropout=0.1, attention_dropout=0.1)
+    """Returns the setting of the arguments of a `Bert` and of the class of its head."""
+    return model_arguments(head, Bert, dropout=0.1, attention_dropout=0.1)
 
 
 @settings()
@@ -63,8 +67,8 @@ class FineTuning(Encoder, Lora, Settings, Serving):
     warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
     optimizer_arguments: dict = optimizer_arguments(
         {
-            "adamw": ["keras.optimizers.AdamW"],
-            "electra": ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"],
+            "adamw": [keras.optimizers.AdamW],
+            "electra": [AdamWeightDecay, keras.optimizers.Optimizer],
         },
         global_clipnorm=1.0,
         weight_decay=0.01,  # biases and norms have none

@@ -7,17 +7,17 @@ import pathlib
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json, write_atomically
-from headattn_io.optional import optional_import
 from keras_headattn import layers
+from keras_headattn._files import read_json, write_atomically
+from keras_headattn._optional import optional_import
 from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
 from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, MaskedLMPretraining
 from keras_headattn.training import Model
+from recipes.engine.arguments import split_arguments
 from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention, make_head_regularizer
 from recipes.engine.pretrained import run_settings
-from recipes.engine.signatures import split_arguments
 
 
 class MaskedLMTrainer(MaskedLMPretraining, Model):
@@ -106,15 +106,13 @@ def make_encoder(config, vocabulary_size, head, pooler=False):
     Args:
         config: `FineTuning`.
         vocabulary_size: int, of an encoder of random weights.
-        head: str, the class of its head in `keras_headattn.models`.
+        head: class of its head, of `keras_headattn.models`.
         pooler: True to have BERT's pooler.
 
     Returns:
         Tuple `(encoder, kind, arguments)`: the kind of the checkpoint's head, and the arguments of the class.
     """
-    of_head, own = split_arguments(
-        config.model_arguments, f"keras_headattn.models.{head}", "keras_headattn.models.Bert"
-    )
+    of_head, own = split_arguments(config.model_arguments, head, Bert)
     own |= dict(seed=config.seed, **attention_arguments(config))
     of_head["seed"] = config.seed
     if config.checkpoint:

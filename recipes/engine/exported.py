@@ -5,6 +5,7 @@ import functools
 import pathlib
 
 import numpy as np
+import tensorflow as tf
 
 
 def saved_model_in(folder):
@@ -20,8 +21,6 @@ def saved_model_in(folder):
 
 def load_saved_model(path):
     """Loads a SavedModel. Keep it: its signatures do not keep it alive."""
-    import tensorflow as tf
-
     with contextlib.suppress(ImportError):
         import tensorflow_text  # noqa: F401  (operations that it may need)
     try:
@@ -39,8 +38,6 @@ class SavedModel:
     """
 
     def __init__(self, path, batch_size=64):
-        import tensorflow as tf
-
         self._model = load_saved_model(path)
         self._call = self._model.signatures["serving_default"]
         specs = self._call.structured_input_signature[1]

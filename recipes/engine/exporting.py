@@ -6,7 +6,7 @@ import pathlib
 import secrets
 import shutil
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.serving import check_export_folder, write_version
 from recipes.engine.fresh_process import show_page
 from recipes.engine.model_card import card

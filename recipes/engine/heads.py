@@ -1,12 +1,14 @@
 """Attention of any name, and the regularizer that keeps its heads apart."""
 
+from keras_headattn import layers
+from keras_headattn.positions import RelativePositions
+from recipes.engine.arguments import REQUIRED, arguments_of, check_arguments
 from recipes.engine.config import flag, passing_on
 from recipes.engine.settings import REGULARIZERS
-from recipes.engine.signatures import ATTENTIONS, REQUIRED, arguments_of, check_arguments
 
 
 def check_attentions(config):
-    """Checks names of arguments and numbers of heads, without importing Keras; errors are those of `make_attention`."""
+    """Checks names of arguments and numbers of heads; errors are those of `make_attention`."""
     for role in set(config.names_of_attention()) - set(config.without_effect):
         if (getattr(config, role) or config.attention) != "none":
             name, given = given_arguments(config, role)
@@ -25,7 +27,7 @@ def given_arguments(config, role="attention", name=None):
     shared = config.attention_arguments if name == config.attention else {}
     own = getattr(config, f"{role}_arguments")
     for option, given in (("attention_arguments", shared), (f"{role}_arguments", own)):
-        check_arguments(flag(option), given, arguments_of(name), ATTENTIONS[name])
+        check_arguments(flag(option), given, arguments_of(layers.ATTENTIONS[name]), layers.ATTENTIONS[name].__name__)
     return name, shared | own
 
 
@@ -35,7 +37,7 @@ def number_of_heads(name, given, width, default, num_heads=None):
 
     It must divide the width, unless `key_dim` is given.
     """
-    own = arguments_of(name)["num_heads"]  # such as 1 of Luong's
+    own = arguments_of(layers.ATTENTIONS[name])["num_heads"]  # such as 1 of Luong's
     heads = given.get("num_heads") or num_heads or (default if own is REQUIRED else own)
     if "key_dim" not in given and width % heads:
         raise ValueError(
@@ -57,11 +59,8 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         name: str, the attention where the role names none. Default `None`: that of `--attention`.
         **defaults: further arguments, for layers that take them.
     """
-    from keras_headattn import layers
-    from keras_headattn.positions import RelativePositions
-
     name, given = given_arguments(config, role, name)
-    known = arguments_of(name)
+    known = arguments_of(layers.ATTENTIONS[name])
     heads = number_of_heads(name, given, width, num_heads, config.num_heads)
     defaults = dict(
         num_heads=heads,
@@ -80,7 +79,5 @@ def make_head_regularizer(name, arguments):
     """Returns the regularizer that `attention_regularizer` names, with these arguments; `None` for `"none"`."""
     if name == "none":
         return None
-    from keras_headattn import regularizers
-
     with passing_on("attention_regularizer_arguments"):
-        return getattr(regularizers, REGULARIZERS[name])(**arguments)
+        return REGULARIZERS[name](**arguments)

@@ -6,8 +6,8 @@ import os
 import re
 import secrets
 
-from headattn_io.files import read_json, write_atomically
-from headattn_io.optional import optional_import
+from keras_headattn._files import read_json, write_atomically
+from keras_headattn._optional import optional_import
 
 IDS = "loggers.json"  # the runs' names at the services, in the run's folder
 

@@ -2,6 +2,7 @@
 
 import math
 
+from keras_headattn.layers import enable_lora
 from recipes.engine.config import flag, option, settings
 
 
@@ -49,8 +50,6 @@ class Lora:
 
 def adapt(part, rank, alpha):
     """Freezes the pre-trained part of a model, and trains low-rank updates of its attention's projections."""
-    from keras_headattn.layers import enable_lora
-
     enable_lora(part, rank, alpha)
     trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
     print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")

@@ -8,10 +8,9 @@ from dataclasses import fields
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 from recipes.engine.checkpoints import final_epochs
-from recipes.engine.config import flag
-from recipes.engine.settings import PATHS
+from recipes.engine.config import PATHS, flag
 from recipes.engine.tensorboard import shown_settings
 
 PACKAGES = ("keras_headattn", "keras", "tensorflow", "tensorflow-text", "numpy")

@@ -6,7 +6,7 @@ three splits are disjoint.
 
 import numpy as np
 
-from headattn_io.labelled_text import LabelledText
+from keras_headattn.data._labelled_text import LabelledText
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to
 
 # Some are related, so that single letters do not give them away.

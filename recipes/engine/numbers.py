@@ -6,8 +6,8 @@ numbers of the three splits are disjoint. Recipes run on it when they are given 
 
 import numpy as np
 
-from headattn_io.optional import optional_import
-from headattn_io.parallel import ParallelCorpus
+from keras_headattn._optional import optional_import
+from keras_headattn.data._parallel import ParallelCorpus
 
 # The same sentences in every language, but for kinds that num2words cannot write.
 SENTENCES = {

@@ -6,7 +6,7 @@ import statistics
 
 import numpy as np
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.utils import new_figure, not_below_zero
 from recipes.engine.paper_tables import as_csv, markdown, published_value, quantities_of, values_of
 

@@ -6,7 +6,7 @@ import io
 import pathlib
 import statistics
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 from recipes.engine.comparing import paired_test
 from recipes.engine.tables import mean_text
 from recipes.engine.tables import table as markdown_rows

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 
 RECIPES = ("pretrain", "glue", "tag", "answer")
 

@@ -2,7 +2,9 @@
 
 import time
 
-from headattn_io.terminal import duration, shows_bar
+import keras
+
+from keras_headattn._terminal import duration, shows_bar
 
 _INTERVAL = 60  # seconds between two lines in a log
 
@@ -22,7 +24,6 @@ def progress_bar(title, total, quiet=False):
     print(title, flush=True)
     if not shows_bar():
         return _Lines(title, total)
-    import keras
 
     bar = keras.utils.Progbar(total)
     return lambda done: bar.update(done, finalize=done == total)

@@ -7,8 +7,8 @@ import shutil
 
 import tensorflow as tf
 
-from headattn_io.files import remove_halves, sync
-from headattn_io.terminal import shows_bar
+from keras_headattn._files import remove_halves, sync
+from keras_headattn._terminal import shows_bar
 from keras_headattn.analysis import head_ablation, head_importance, prune_heads
 from recipes.engine.run import Run, try_folder
 from recipes.engine.training import make_trainer

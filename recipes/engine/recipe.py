@@ -1,4 +1,4 @@
-"""A recipe as the command line knows it, before TensorFlow is imported."""
+"""A recipe as the command line knows it."""
 
 import argparse
 import dataclasses
@@ -11,18 +11,21 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import fields
 
-from headattn_io.files import check_local, read_json
-from headattn_io.sentences import read_sentences
+from keras_headattn._files import check_local, read_json
+from keras_headattn._sentences import read_sentences
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in
+from recipes.engine.exporting import export
 from recipes.engine.heads import check_attentions
 from recipes.engine.lock import locked
 from recipes.engine.loggers import check_loggers
+from recipes.engine.pruning import prune
 from recipes.engine.quiet import quiet_tensorflow, silence
 from recipes.engine.run import Run, try_folder
 from recipes.engine.seeds import train_seeds
 from recipes.engine.task import is_cached
+from recipes.engine.training import dry_run, train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,26 +36,26 @@ class Recipe:
         name: str, its module in `recipes`.
         doc: str, what `--help` prints first.
         settings: its dataclass of settings, a subclass of `recipes.engine.settings.Settings`.
-        task: subclass of `recipes.engine.task.Task`, or `"module:class"`, which is imported when it is needed.
+        task: subclass of `recipes.engine.task.Task`, or a function of the same arguments that returns one.
         embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
         quick: dictionary of the settings of `--quick`.
         quick_data: dictionary of those for data that are not embedded, besides.
         files: names of the files that a run's folder has besides those of every recipe.
         check_files: function of the settings that opens the files they name, and raises an `OSError` or a `ValueError`
-            if one cannot be read. It is called before TensorFlow is imported.
+            if one cannot be read.
         read: function of the settings that reads the data of files: `recipes.engine.task.Corpora`, or `None` if there
-            are none, or TensorFlow is needed for it. It is called before TensorFlow is imported.
+            are none, or they are read later.
         evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
         commands: dictionary of name to `Command`, besides train, evaluate and export.
         evaluated_alone: names of the settings that `evaluate` takes with a SavedModel, which has none of its own.
-        evaluate_alone: `"module:function"` that scores one: of the settings, its path, and the files of test sets.
-        of_hparams: `"module:function"` that turns a JSON object of `--config` that names no recipe into settings.
+        evaluate_alone: function that scores one: of the settings, its path, and the files of test sets.
+        of_hparams: function that turns a JSON object of `--config` that names no recipe into settings.
     """
 
     name: str
     doc: str
     settings: type
-    task: type | str
+    task: Callable
     embedded: str | None = None
     quick: dict = dataclasses.field(default_factory=dict)
     quick_data: dict = dataclasses.field(default_factory=dict)
@@ -63,8 +66,8 @@ class Recipe:
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
     evaluated_alone: tuple = ()
-    evaluate_alone: str | None = None
-    of_hparams: str | None = None
+    evaluate_alone: Callable | None = None
+    of_hparams: Callable | None = None
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
@@ -86,15 +89,14 @@ class Recipe:
         }
 
     def check(self, config):
-        """Checks files, attention and packages of loggers, before data are read or TensorFlow is imported."""
+        """Checks files, attention and packages of loggers, before data are read."""
         check_attentions(config)
         check_loggers(config.loggers)
         self.check_files(config)
 
     def make_task(self, config, run=None, corpora=None):
         """Returns the `Task` with these settings."""
-        cls = _imported(self.task) if isinstance(self.task, str) else self.task
-        return cls(config, run or Run(config.run, self), corpora)
+        return self.task(config, run or Run(config.run, self), corpora)
 
     def run_of(self, folder):
         """Returns the `Run` in a folder; none, or one of another recipe, is a `ValueError`."""
@@ -161,7 +163,7 @@ class Recipe:
             values = read_json(name) if self.of_hparams else None
             if isinstance(values, dict) and "recipe" not in values:
                 try:
-                    return _imported(self.of_hparams)(values)
+                    return self.of_hparams(values)
                 except ValueError as error:
                     raise ValueError(f"{name}: {error}") from error
             return load_config(self.settings, name, self.name)
@@ -211,20 +213,17 @@ class Recipe:
         if options.seeds:
             train_seeds(self, config, options.seeds, afresh)
             return
-        from recipes.engine.training import train
 
         train(self.make_task(config, corpora=corpora), afresh)
 
     def _dry_run(self, config, corpora):
-        from recipes.engine.training import dry_run
-
         with tempfile.TemporaryDirectory() as folder:
             given = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
             dry_run(self.make_task(config.changed(given), corpora=corpora))
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 
     def _read_early(self, config, seeds):
-        """Reads data that need no TensorFlow. Runs of several seeds read them themselves."""
+        """Reads the data of files. Runs of several seeds read them themselves."""
         if config.strategy == "multi_worker":  # the first worker prepares files for the others
             return None
         with silence(config.quiet or seeds):
@@ -263,7 +262,7 @@ class Recipe:
         config.refuse_unused(given | {"test": files})
         check_readable(*files, encoding=getattr(config, "encoding", None))
         quiet_tensorflow()
-        _imported(self.evaluate_alone)(config, path, files)
+        self.evaluate_alone(config, path, files)
 
     def _export(self, options):
         task = self.finished(options.folder, given_settings(options, self.exported))
@@ -271,7 +270,6 @@ class Recipe:
             raise ValueError(
                 f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
             )
-        from recipes.engine.exporting import export
 
         busy = f"Another process trains or exports this run. Wait for it. Received: {options.folder}"
         with locked(options.folder, busy):
@@ -288,7 +286,6 @@ class Recipe:
         config = run.config()
         self.check(config)
         quiet_tensorflow()
-        from recipes.engine.pruning import prune
 
         prune(self.make_task(config, run), options.keep, options.by, options.output)
 
@@ -314,12 +311,6 @@ def refuse_others(given, names, reason):
     """Checks that all settings in the dictionary `given` are among `names`."""
     for name in given.keys() - {*names}:
         raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
-
-
-def _imported(name):
-    """Imports what `"module:name"` names."""
-    module, _, name = name.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def check_readable(*paths, encoding=None):

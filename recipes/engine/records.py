@@ -2,7 +2,7 @@
 
 import pathlib
 
-from headattn_io.files import checksum, write_atomically
+from keras_headattn._files import checksum, write_atomically
 from keras_headattn.data import Records, begin_records
 from recipes.engine.fingerprint import checksum as checksum_of_values
 from recipes.engine.lock import locked

@@ -9,7 +9,10 @@ import shutil
 import tempfile
 from dataclasses import fields
 
-from headattn_io.files import atomic_path, read_json, remove_halves, sync, write_atomically
+import keras
+
+from keras_headattn._files import atomic_path, read_json, remove_halves, sync, write_atomically
+from keras_headattn.utils import save_weights
 from recipes.engine.config import load_config, save_config
 
 _CLEARING = ".clearing"  # config.json while a run is being removed
@@ -263,8 +266,6 @@ class Run:
     def save_model(self, model, path):
         """Writes a model or, for `.weights.h5`, its weights, in full or not at all."""
         if path.name.endswith(".weights.h5"):
-            from keras_headattn.utils import save_weights
-
             save_weights(model, path)
             return
         with atomic_path(path) as temporary:
@@ -272,9 +273,6 @@ class Run:
 
 
 def _load(path):
-    import keras
-
-    import keras_headattn  # noqa: F401  (known to load_model)
 
     return keras.saving.load_model(path)
 

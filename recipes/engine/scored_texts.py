@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 
-from headattn_io.files import read_json, read_lines, write_atomically
+from keras_headattn._files import read_json, read_lines, write_atomically
 
 
 def score_texts(hypotheses, references, metrics):

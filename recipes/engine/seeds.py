@@ -4,7 +4,7 @@ import json
 import pathlib
 import statistics
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes.engine.run import Run
 from recipes.engine.subruns import is_finished, train_all
 from recipes.engine.tables import mean_text, table

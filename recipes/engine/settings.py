@@ -4,13 +4,28 @@ import pathlib
 import types
 from dataclasses import fields, replace
 
-from headattn_io.files import check_local
-from recipes.engine.config import check_passed_on, check_ranges, default_of, flag, option, override, settings, takers
-from recipes.engine.signatures import ATTENTIONS, passed_on
+import keras
 
-PATHS = ("FILE", "FOLDER", "PATH")  # the `metavar` of settings that are paths
+from keras_headattn._files import check_local
+from keras_headattn.layers import ATTENTIONS
+from keras_headattn.optimizers import Repulsive
+from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
+from recipes.engine.arguments import passed_on
+from recipes.engine.config import (
+    PATHS,
+    check_passed_on,
+    check_ranges,
+    default_of,
+    flag,
+    option,
+    override,
+    settings,
+    takers,
+)
+from recipes.engine.training import make_callbacks, make_trainer
+
 VALIDATION_SHARE = 0.1  # of --train, where nothing is said
-REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
+REGULARIZERS = {"frobenius": Frobenius, "disagreement": Disagreement, "cosine": CosineSimilarity}
 
 
 @settings()
@@ -32,18 +47,15 @@ class Heads:
     attention_regularizer_arguments: dict = option(
         {},
         "its arguments, such as weight=0.3",
-        of={name: [f"keras_headattn.regularizers.{cls}"] for name, cls in REGULARIZERS.items()},
+        of={name: [cls] for name, cls in REGULARIZERS.items()},
     )
     repulsive: str = option("none", "heads as particles that repel each other", ("none", "svgd", "spos", "sgld"))
-    repulsive_arguments: dict = option(
-        {}, "its arguments, such as repulsive_weight=0.1", of=["keras_headattn.optimizers.Repulsive"]
-    )
+    repulsive_arguments: dict = option({}, "its arguments, such as repulsive_weight=0.1", of=[Repulsive])
 
 
 def model_arguments(*models, **defaults):
-    """Returns the setting of the arguments of these classes of `keras_headattn.models`; `defaults` are its own."""
-    of = [f"keras_headattn.models.{name}" for name in models]
-    return option(defaults, "of the model, such as dropout=0.1", of=of)
+    """Returns the setting of the arguments of these classes; `defaults` are its own."""
+    return option(defaults, "of the model, such as dropout=0.1", of=models)
 
 
 def optimizer_arguments(of, **defaults):
@@ -71,7 +83,7 @@ class Training:
         above=0,
     )
     learning_rate: float = option(1e-3, "highest learning rate", above=0)
-    optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.Adam"])
+    optimizer_arguments: dict = optimizer_arguments([keras.optimizers.Adam])
     seed: int = option(0, "of everything random", at_least=0)
 
 
@@ -104,7 +116,7 @@ class Devices:
         {},
         "of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
         changeable=True,
-        of=["recipes.engine.training.make_trainer"],
+        of=[make_trainer],
     )
     xla_cache: str | None = option(
         None,
@@ -126,7 +138,7 @@ class Output:
         "save_steps=1000: save the state of training every so many steps, none: after each epoch alone; "
         "gradient_norm=true: the gradient's norm in TensorBoard; profile_steps=10,20: first and last step to profile",
         changeable=True,
-        of=["recipes.engine.training.make_callbacks"],
+        of=[make_callbacks],
     )
     loggers: tuple[str, ...] = option(
         (), "log to Weights & Biases and MLflow, too: see docs/loggers.md", ("wandb", "mlflow"), changeable=True

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from headattn_io.files import read_json, write_atomically
+from keras_headattn._files import read_json, write_atomically
 from recipes.engine.config import save_config
 from recipes.engine.lock import lock
 from recipes.engine.progress import progress_bar

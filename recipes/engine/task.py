@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import re
 
+from keras_headattn.training import Model, default_jit
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.loggers import RunLoggers
 
@@ -115,8 +116,6 @@ class Task:
 
     def make_trainer(self, model):
         """Returns the model that is trained, around that which is saved."""
-        from keras_headattn.training import Model
-
         return Model(model.inputs, model.outputs, name="trainer")
 
     def warmup(self, steps):
@@ -141,8 +140,6 @@ class Task:
 
     def uses_xla(self):
         """True if XLA compiles training where the settings leave that open."""
-        from keras_headattn.training import default_jit
-
         return default_jit()
 
     def begin(self, model):

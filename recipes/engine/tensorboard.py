@@ -7,7 +7,7 @@ from dataclasses import fields
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
-from headattn_io.files import read_lines
+from keras_headattn._files import read_lines
 from keras_headattn.training import TensorBoardCurves
 from recipes.engine.config import default_of
 

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
-from headattn_io.terminal import duration
+from keras_headattn._terminal import duration
 from keras_headattn.layers import merge_lora
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder

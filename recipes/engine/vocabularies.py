@@ -2,7 +2,7 @@
 
 import pathlib
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.text import (
     SentencePieceTokenizer,
     WordPieceTokenizer,

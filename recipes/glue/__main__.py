@@ -20,15 +20,20 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 2019, "BERT". The settings of table 9 are in recipes/glue/configs/glue.py.
 """
 
-from headattn_io.checkpoints import check_checkpoint
+from keras_headattn.interop._checkpoints import check_checkpoint
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.engine.texts.explain import explain_command
 from recipes.engine.texts.lines import classify_command
 from recipes.engine.texts.settings import COLUMNS, OF_FILES
+from recipes.glue.data import read_corpora, read_unlabelled
+from recipes.glue.exported import evaluate_saved_model
 from recipes.glue.glue_tasks import SUBMISSION
+from recipes.glue.hparams import of_hparams
 from recipes.glue.settings import GlueConfig
+from recipes.glue.submission import collect, predict_tests, write_zip
+from recipes.glue.tasks import make_task
 
 FILES = (*OF_FILES, *COLUMNS, "drop_labels")
 
@@ -40,8 +45,6 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.glue.data import read_corpora
-
     return read_corpora(config) if config.data in ("train", "glue") else None
 
 
@@ -63,7 +66,6 @@ def _submit(options):
     for folder in options.folders:
         RECIPE.run_of(folder)
     quiet_tensorflow()
-    from recipes.glue.submission import collect, write_zip
 
     runs = [_predicted(folder, options) for folder in options.folders]
     if options.output != "none":
@@ -73,9 +75,6 @@ def _submit(options):
 
 def _predicted(folder, options):
     """Returns the run in a folder, whose predictions of the test sets are written, if they are not."""
-    from recipes.glue.data import read_unlabelled
-    from recipes.glue.submission import predict_tests
-
     run = RECIPE.run_of(folder)
     config = run.config() if options.glue is None else run.config().changed({"glue": options.glue})
     if config.glue_task is None:
@@ -93,7 +92,7 @@ RECIPE = Recipe(
     name="glue",
     doc=__doc__,
     settings=GlueConfig,
-    task="recipes.glue.tasks:make_task",
+    task=make_task,
     embedded="number_tasks",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None, pretraining_epochs=1),
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),
@@ -102,9 +101,9 @@ RECIPE = Recipe(
     read=_read,
     evaluated=("test", *FILES),
     evaluated_alone=("test", "task", "predict", "labels", "score", *FILES),
-    evaluate_alone="recipes.glue.exported:evaluate_saved_model",
+    evaluate_alone=evaluate_saved_model,
     exported=("export", "export_arguments"),
-    of_hparams="recipes.glue.hparams:of_hparams",
+    of_hparams=of_hparams,
     commands={
         "classify": classify_command(lambda: RECIPE),
         "explain": explain_command(),

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from headattn_io.labelled_text import LabelledText
+from keras_headattn.data._labelled_text import LabelledText
 from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora, named_files
 from recipes.engine.texts import data as sentences

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from headattn_io.labelled_text import LabelledText
+from keras_headattn.data._labelled_text import LabelledText
 from recipes.engine.number_words import number_words
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to, numbers_corpus
 

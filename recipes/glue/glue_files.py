@@ -4,8 +4,8 @@ import pathlib
 
 import numpy as np
 
-from headattn_io.files import is_number, read_lines
-from headattn_io.labelled_text import LabelledText
+from keras_headattn._files import is_number, read_lines
+from keras_headattn.data._labelled_text import LabelledText
 from recipes.engine.texts.tfds import read_tfds_labelled
 
 # First columns of header lines.

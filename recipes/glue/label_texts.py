@@ -6,7 +6,7 @@ section 2.4 and appendix D.
 
 import numpy as np
 
-from headattn_io.files import is_number
+from keras_headattn._files import is_number
 from recipes.glue.glue_tasks import OTHER, mean_score
 from recipes.glue.targets import ScoredClasses, ScoredNumbers
 

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from headattn_io.files import read_json
+from keras_headattn._files import read_json
 from keras_headattn.models import EncoderClassifier
 from recipes.engine.config import passing_on
 from recipes.engine.encoders import make_encoder, model_type
@@ -12,7 +12,7 @@ def make_classifier(config, vocabulary_size, num_outputs):
     """Makes an `EncoderClassifier`: of a checkpoint, or of random weights."""
     arguments = config.model_arguments
     pooler = arguments.get("head_dim") is None and arguments.get("pooling", "first") == "first"
-    encoder, kind, of_head = make_encoder(config, vocabulary_size, "EncoderClassifier", pooler)
+    encoder, kind, of_head = make_encoder(config, vocabulary_size, EncoderClassifier, pooler)
     with passing_on("model_arguments"):
         return EncoderClassifier(encoder, num_outputs, kind, **of_head)
 

@@ -1,5 +1,6 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
+from keras_headattn.models import EncoderClassifier
 from recipes.engine.config import option, settings
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.number_words import LANGUAGES
@@ -45,7 +46,7 @@ class Model(Encoder):
 
     decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
     # `head_dim` is the width of a layer in place of the pooler, 2000 in Wang et al. 2021, appendix A.2
-    model_arguments: dict = head_arguments("EncoderClassifier")
+    model_arguments: dict = head_arguments(EncoderClassifier)
 
 
 @settings(

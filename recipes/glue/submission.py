@@ -5,7 +5,7 @@ import zipfile
 
 import numpy as np
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes.engine.progress import progress_bar
 from recipes.glue.glue_tasks import MAJORITY, SUBMISSION
 

@@ -25,7 +25,12 @@ from recipes.engine.command import Command, portions
 from recipes.engine.exported import saved_model_in
 from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_others
 from recipes.engine.search import DECODING
+from recipes.graphs.data import load_corpora
+from recipes.graphs.explaining import explain
+from recipes.graphs.exported import SavedGraphToText
+from recipes.graphs.files import graph_of_line
 from recipes.graphs.settings import GraphsConfig
+from recipes.graphs.task import WriteGraphs
 
 
 def _check_files(config):
@@ -35,8 +40,6 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.graphs.data import load_corpora
-
     return load_corpora(config) if config.train else None
 
 
@@ -50,8 +53,6 @@ def _writer_of(folder, given):
     """Functions that read a line and write the texts of graphs, by a run or a SavedModel."""
     if path := saved_model_in(folder):
         refuse_others(given, (), "is only for runs: a SavedModel has its own")
-        from recipes.graphs.exported import SavedGraphToText
-        from recipes.graphs.files import graph_of_line
 
         return graph_of_line, SavedGraphToText(path)
     task = RECIPE.finished(folder, given)
@@ -90,7 +91,6 @@ def _explain(options):
     if options.examples < 1:
         raise ValueError(f"--examples must be at least 1. Received: examples={options.examples}")
     task = RECIPE.finished(options.folder, given_settings(options, WRITING))
-    from recipes.graphs.explaining import explain
 
     explain(task, options)
 
@@ -100,7 +100,7 @@ RECIPE = Recipe(
     name="graphs",
     doc=__doc__,
     settings=GraphsConfig,
-    task="recipes.graphs.task:WriteGraphs",
+    task=WriteGraphs,
     embedded="people",
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=32, num_encoder_layers=1),

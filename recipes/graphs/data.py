@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from recipes.engine.task import Corpora, named_files
+from recipes.graphs.demo import people
 from recipes.graphs.files import read_graphs
 from recipes.graphs.settings import ENDINGS
 
@@ -61,8 +62,6 @@ def by_category(tests, categories):
 
 @functools.cache
 def _people():
-    from recipes.graphs.demo import people
-
     return people()
 
 

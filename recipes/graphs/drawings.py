@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 
-from headattn_io.terminal import columns_of
+from keras_headattn._terminal import columns_of
 from keras_headattn.utils import new_figure, weight_colors
 from recipes.graphs.layout import boxed, free_columns, place_boxes
 

@@ -11,6 +11,7 @@ from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
 from recipes.engine.scored_texts import score_texts, write_texts
 from recipes.graphs.corpus import SPLITS
+from recipes.graphs.demo import facts_told
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.metrics import entities_named, repeated_clauses
 
@@ -105,8 +106,6 @@ def score_lines(scores, settings):
 
 def facts(written, corpus):
     """Scores the embedded task: the share of facts that texts tell, and of what they tell that is wrong."""
-    from recipes.graphs.demo import facts_told
-
     told = [facts_told(each.tokens) for each in written]
     wanted = [set(graph.triples) for graph in corpus.graphs]
     right = sum(len(some & facts) for some, facts in zip(told, wanted, strict=True))

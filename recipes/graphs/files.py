@@ -8,7 +8,7 @@ import pathlib
 import xml.etree.ElementTree
 import zlib
 
-from headattn_io.files import parse_json, read_lines
+from keras_headattn._files import parse_json, read_lines
 from recipes.graphs.corpus import SPLITS, Graph, GraphCorpus, GraphFault, find_names, find_tags
 
 AGENDA_RELATIONS = ("USED-FOR", "CONJUNCTION", "FEATURE-OF", "PART-OF", "COMPARE", "EVALUATE-FOR", "HYPONYM-OF")

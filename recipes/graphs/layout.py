@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 
-from headattn_io.terminal import columns_of
+from keras_headattn._terminal import columns_of
 
 COLUMNS, MOST = 20, 30  # of a line in a box; of a line with a single long word
 CHARACTER, LINE, PAD = 0.078, 0.15, 0.09  # inches

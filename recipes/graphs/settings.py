@@ -1,5 +1,8 @@
 """The settings of a run that writes the texts of graphs."""
 
+import keras
+
+from keras_headattn.models import GraphWriter
 from recipes.engine.config import option, settings
 from recipes.engine.search import Search
 from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments, share_of
@@ -56,7 +59,7 @@ class Model:
 
     title = "model"
 
-    model_arguments: dict = model_arguments("GraphWriter")
+    model_arguments: dict = model_arguments(GraphWriter)
 
 
 @settings(
@@ -101,7 +104,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
 
     optimizer: str = option("sgd", "sgd: with a momentum of 0.9; both at a constant learning rate", ("sgd", "adam"))
     optimizer_arguments: dict = optimizer_arguments(
-        {"sgd": ["keras.optimizers.SGD"], "adam": ["keras.optimizers.Adam"]}, global_clipnorm=1.0
+        {"sgd": [keras.optimizers.SGD], "adam": [keras.optimizers.Adam]}, global_clipnorm=1.0
     )
 
     def unused(self, given):

@@ -6,7 +6,7 @@ import types
 
 import keras
 
-from headattn_io.files import read_json, read_lines
+from keras_headattn._files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test

@@ -3,7 +3,7 @@
 import collections
 import json
 
-from headattn_io.files import read_json, write_atomically
+from keras_headattn._files import read_json, write_atomically
 from recipes.graphs.corpus import SPLITS
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")

@@ -19,10 +19,13 @@ import collections
 import pathlib
 import sys
 
+from keras_headattn.serving import ImageClassifier
 from recipes.engine.command import Command
 from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.imagenet.data import evaluation_pixels
 from recipes.imagenet.names import describe_others, find_images
 from recipes.imagenet.settings import ImageNetConfig
+from recipes.imagenet.task import ImageNet
 
 
 def _check_files(config):
@@ -76,8 +79,6 @@ def _classify(options):
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     task = RECIPE.finished(options.folder, given_settings(options, ("resized",)))
-    from keras_headattn.serving import ImageClassifier
-    from recipes.imagenet.data import evaluation_pixels
 
     pixels = evaluation_pixels(task.config.image_size, task.config.evaluation_side)
     classify = ImageClassifier(task.run.load_model(), pixels, task.class_names, options.top)
@@ -111,7 +112,7 @@ RECIPE = Recipe(
     name="imagenet",
     doc=__doc__,
     settings=ImageNetConfig,
-    task="recipes.imagenet.task:ImageNet",
+    task=ImageNet,
     embedded="digits",
     quick=dict(blocks=1, decay_epochs=(1,), warmup_epochs=0.5, statistics_momentum=0.9),
     quick_data=dict(

@@ -6,7 +6,7 @@ import pathlib
 
 import tensorflow as tf
 
-from headattn_io.files import read_lines
+from keras_headattn._files import read_lines
 from keras_headattn.data import central_crop
 from recipes.engine.fingerprint import checksum
 from recipes.imagenet.augmentation import inception_crop, pad_and_crop

@@ -5,7 +5,7 @@ import json
 import keras
 import numpy as np
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.metrics import MatthewsCorrelationCoefficient
 from keras_headattn.training import default_jit
 from recipes.engine.confusion import report_one_class, write_confusion

@@ -7,8 +7,8 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import read_lines
-from headattn_io.optional import optional_import
+from keras_headattn._files import read_lines
+from keras_headattn._optional import optional_import
 from recipes.imagenet.batches import ImageSource
 from recipes.imagenet.names import ENDINGS, describe_others, find_images, first_names, is_image
 

@@ -1,11 +1,16 @@
 """The settings of an image classification run."""
 
+import keras
+
+from keras_headattn.layers import ATTENTIONS
+from keras_headattn.models import VIT_SIZES, ResNet, ViT
+from recipes.engine.arguments import passed_on
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, Smoothing, optimizer_arguments, share_of
-from recipes.engine.signatures import ATTENTIONS, VIT_SIZES, passed_on
+from recipes.imagenet.augmentation import inception_crop, pad_and_crop
 
 RESNETS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
-OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "lamb": "Lamb"}
+OPTIMIZERS = {"sgd": keras.optimizers.SGD, "adamw": keras.optimizers.AdamW, "lamb": keras.optimizers.Lamb}
 AUGMENTATIONS = ("inception", "pad_crop", "none")
 
 
@@ -59,9 +64,9 @@ class Pixels:
         "flip=false: no mirrored images; jitter: share by which brightness, contrast and saturation change; min_area: "
         "smallest share of an image that inception crops, by default 0.08",
         of={
-            "inception": ["recipes.imagenet.augmentation.inception_crop"],
-            "pad_crop": ["recipes.imagenet.augmentation.pad_and_crop"],
-            "none": ["recipes.imagenet.augmentation.pad_and_crop"],
+            "inception": [inception_crop],
+            "pad_crop": [pad_and_crop],
+            "none": [pad_and_crop],
         },
     )
     rand_augment: int = option(
@@ -95,8 +100,7 @@ class Model:
     model_arguments: dict = option(  # the defaults are the paper's networks
         {},
         "of the model, such as stochastic_depth=0.1",
-        of=dict.fromkeys(RESNETS, ["keras_headattn.models.ResNet"])
-        | dict.fromkeys(VIT_SIZES, ["keras_headattn.models.ViT"]),
+        of=dict.fromkeys(RESNETS, [ResNet]) | dict.fromkeys(VIT_SIZES, [ViT]),
     )
     statistics_momentum: float | None = option(
         None,
@@ -142,9 +146,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
         (), "epochs after which the rate is a tenth; none: 30, 60, 80 and 90 % of --epochs"
     )
     optimizer: str = option("sgd", "optimizer", tuple(OPTIMIZERS))
-    optimizer_arguments: dict = optimizer_arguments(
-        {name: [f"keras.optimizers.{cls}"] for name, cls in OPTIMIZERS.items()}, momentum=0.9
-    )
+    optimizer_arguments: dict = optimizer_arguments({name: [cls] for name, cls in OPTIMIZERS.items()}, momentum=0.9)
     weight_decay: float = option(
         1e-4,
         "sgd: weight of half the squared weights in the loss, without normalisation; adamw, lamb: decoupled, without "
@@ -190,11 +192,12 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     def _leave_out_momentum(self):
         """Removes the momentum of SGD where the optimizer takes none."""
         arguments = dict(self.optimizer_arguments)
-        if "momentum" in passed_on([f"keras.optimizers.{OPTIMIZERS[self.optimizer]}"]):
+        if "momentum" in passed_on([OPTIMIZERS[self.optimizer]]):
             return
         if (momentum := arguments.pop("momentum")) != 0.9:
             raise ValueError(
-                f"--optimizer-arguments: {OPTIMIZERS[self.optimizer]} has no momentum. Received: momentum={momentum}"
+                f"--optimizer-arguments: {OPTIMIZERS[self.optimizer].__name__} has no momentum. "
+                f"Received: momentum={momentum}"
             )
         object.__setattr__(self, "optimizer_arguments", arguments)
 

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
-from headattn_io.files import read_lines
+from keras_headattn._files import read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
@@ -98,7 +98,7 @@ class ImageNet(Task):
         given = {"learning_rate": self._schedule(steps, num_replicas)}
         if config.optimizer == "sgd":  # its weight decay is in the loss
             return make_optimizer(config, keras.optimizers.SGD, **given)
-        make = functools.partial(decayed, getattr(keras.optimizers, OPTIMIZERS[config.optimizer]))
+        make = functools.partial(decayed, OPTIMIZERS[config.optimizer])
         return make_optimizer(config, make, weight_decay=config.weight_decay, **given)
 
     def _schedule(self, steps, num_replicas):

@@ -21,7 +21,11 @@ Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminator
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.pretrain.export import import_pretrained
+from recipes.pretrain.hparams import of_hparams
+from recipes.pretrain.prepare import prepare
 from recipes.pretrain.settings import PretrainConfig
+from recipes.pretrain.task import Pretrain
 
 
 def _check_files(config):
@@ -34,7 +38,6 @@ def _prepare(options):
         raise ValueError("Give --records, the folder for the sequences. Received: records=None")
     _check_files(config)
     quiet_tensorflow()
-    from recipes.pretrain.prepare import prepare
 
     manifest = prepare(config, repair=True).manifest
     print(f"{manifest['examples']:,} sequences of {manifest['tokens']['input_ids']:,} tokens in {config.records}")
@@ -49,7 +52,6 @@ def _add_import(parser):
 def _import(options):
     config = PretrainConfig().changed(given_settings(options, RECIPE.names()))
     quiet_tensorflow()
-    from recipes.pretrain.export import import_pretrained
 
     import_pretrained(RECIPE, config, options.checkpoint, options.generator)
     print(f"python -m recipes.glue --checkpoint {config.run}")
@@ -59,7 +61,7 @@ RECIPE = Recipe(
     name="pretrain",
     doc=__doc__,
     settings=PretrainConfig,
-    task="recipes.pretrain.task:Pretrain",
+    task=Pretrain,
     embedded="number_documents",
     quick=dict(epoch_steps=10, batch_size=16, warmup_steps=2, validation_sequences=64, size="tiny"),
     quick_data=dict(vocabulary_size=1_000, vocabulary_lines=2_000),
@@ -67,7 +69,7 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=("test",),
     exported=("export",),
-    of_hparams="recipes.pretrain.hparams:of_hparams",
+    of_hparams=of_hparams,
     commands={
         "prepare": Command(
             _prepare,

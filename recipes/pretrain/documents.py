@@ -4,7 +4,7 @@ import contextlib
 import os
 import pathlib
 
-from headattn_io.files import bounded_lines
+from keras_headattn._files import bounded_lines
 from recipes.engine.archives import DAMAGE, decompressed, open_archive
 
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives

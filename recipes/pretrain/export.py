@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
 from keras_headattn.serving import write_version

@@ -7,8 +7,8 @@ import math
 import os
 import pathlib
 
-from headattn_io.files import checksum, read_json, write_atomically
-from headattn_io.sentences import sample_lines
+from keras_headattn._files import checksum, read_json, write_atomically
+from keras_headattn._sentences import sample_lines
 from keras_headattn.data import begin_records
 from keras_headattn.text import WordPieceTokenizer
 from recipes.engine.number_words import number_documents

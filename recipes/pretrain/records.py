@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import remove_halves
+from keras_headattn._files import remove_halves
 from keras_headattn.data import begin_records, describe_shard, finish_records, write_shard
 from recipes.pretrain.packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
 from recipes.pretrain.processes import in_processes
@@ -162,6 +162,4 @@ def packed_rows(lines, tokenizer, max_length, rng):
 
 @functools.lru_cache(1)
 def _tokenizer(text):
-    import keras_headattn  # noqa: F401  (its classes are known then)
-
     return deserialize_keras_object(json.loads(text))

@@ -2,9 +2,13 @@
 
 import dataclasses
 
+import keras
+
+from keras_headattn.layers import ATTENTIONS
+from keras_headattn.models import Bert, ElectraPretraining
+from keras_headattn.optimizers import AdamWeightDecay
 from recipes.engine.config import option, settings
 from recipes.engine.settings import NamedSizes, Settings, model_arguments, optimizer_arguments
-from recipes.engine.signatures import ATTENTIONS
 
 # Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests. `modernbert_base` has
 # ModernBERT's blocks (Warner et al. 2024), with the segments and word pieces of the others.
@@ -78,7 +82,7 @@ class Model:
         OBJECTIVES,
     )
     size: str = option("small", "named size of the encoder", tuple(SIZES))
-    model_arguments: dict = model_arguments("ElectraPretraining", "Bert", generator_share=None)
+    model_arguments: dict = model_arguments(ElectraPretraining, Bert, generator_share=None)
     generator_attention: str = option(
         "multi_head", "electra: how the generator's heads work together", tuple(ATTENTIONS)
     )
@@ -120,9 +124,7 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
         "all steps",
         at_least=0,
     )
-    optimizer_arguments: dict = optimizer_arguments(
-        ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"], global_clipnorm=1.0
-    )
+    optimizer_arguments: dict = optimizer_arguments([AdamWeightDecay, keras.optimizers.Optimizer], global_clipnorm=1.0)
 
     def __post_init__(self):
         super().__post_init__()

@@ -6,7 +6,7 @@ import types
 
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json, write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms

@@ -20,11 +20,16 @@ Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP m
 attention with residual convolutions", tables 8 and 11, appendix C.
 """
 
-from headattn_io.checkpoints import check_checkpoint
+from keras_headattn.interop._checkpoints import check_checkpoint
 from recipes.engine.command import Command, fill_in_samples
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.rationales.convert import convert
+from recipes.rationales.data import read_corpora
+from recipes.rationales.explaining import explain
+from recipes.rationales.scoring import score_runs
 from recipes.rationales.settings import RationalesConfig
+from recipes.rationales.task import Rationales
 
 KINDS = ("attention", "gradient", "cls", "received", "lime", "random")
 
@@ -37,8 +42,6 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.rationales.data import read_corpora
-
     return read_corpora(config) if config.eraser else None
 
 
@@ -63,7 +66,6 @@ def _score(options):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"--{name} must be at least 1. Received: {getattr(options, name)}")
     quiet_tensorflow()
-    from recipes.rationales.scoring import score_runs
 
     score_runs(RECIPE, options)
 
@@ -81,7 +83,6 @@ def _explain(options):
     check_readable(options.file)
     fill_in_samples(options, options.kinds)
     task = RECIPE.finished(options.folder)
-    from recipes.rationales.explaining import explain
 
     explain(task, options)
 
@@ -93,8 +94,6 @@ def _add_convert(parser):
 
 
 def _convert(options):
-    from recipes.rationales.convert import convert
-
     convert(options.data, options.source, options.folder)
 
 
@@ -102,7 +101,7 @@ RECIPE = Recipe(
     name="rationales",
     doc=__doc__,
     settings=RationalesConfig,
-    task="recipes.rationales.task:Rationales",
+    task=Rationales,
     embedded="reviews",
     quick=dict(
         epochs=8,

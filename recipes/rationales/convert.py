@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from headattn_io.files import read_json_lines, read_lines
+from keras_headattn._files import read_json_lines, read_lines
 from recipes.rationales.data import SEPARATOR
 from recipes.rationales.eraser import Annotation, EraserCorpus, Evidence, write_eraser
 

@@ -8,7 +8,7 @@ import reprlib
 
 import numpy as np
 
-from headattn_io.files import decode_lines, read_json_lines, read_lines, write_atomically
+from keras_headattn._files import decode_lines, read_json_lines, read_lines, write_atomically
 from recipes.engine.archives import DAMAGE, open_archive
 
 FOLDER, PACKED, LINES = "docs", "docs.tar.gz", "docs.jsonl"

@@ -5,7 +5,7 @@ import math
 import keras
 import numpy as np
 
-from headattn_io.optional import optional_import
+from keras_headattn._optional import optional_import
 
 
 def iou_f1(predicted, truth, threshold=0.5):

@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.analysis import aopc, lime, random_scores, remove_words, top_words
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar

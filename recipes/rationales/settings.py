@@ -2,6 +2,7 @@
 
 import pathlib
 
+from keras_headattn.models import RationaleClassifier, RationaleReader
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, model_arguments
 
@@ -55,7 +56,7 @@ class Model:
         0, "of what the encoder has beyond the checkpoint, such as a convolution; the same for all --seeds", at_least=0
     )
     # `trainable_layers`: number of last blocks of the encoder that are trained; 0, the default: it is frozen
-    model_arguments: dict = model_arguments("RationaleClassifier", "RationaleReader")
+    model_arguments: dict = model_arguments(RationaleClassifier, RationaleReader)
 
 
 @settings(

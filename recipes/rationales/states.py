@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import read_json, write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import pad_ids
 
 LENGTHS = (32, 64, 128, 256, 512)  # of windows, in a batch

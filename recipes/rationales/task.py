@@ -7,7 +7,7 @@ import pathlib
 import keras
 import numpy as np
 
-from headattn_io.files import checksum, read_lines, write_atomically
+from keras_headattn._files import checksum, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
 from keras_headattn.models import Bert
 from keras_headattn.training import Model

@@ -18,6 +18,7 @@ evolving_dc.
 from recipes.engine.command import Command
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.series.settings import SeriesConfig
+from recipes.series.task import SeriesTask
 
 OF_FILES = ("id_column", "encoding")  # may differ from the training set's
 
@@ -50,7 +51,7 @@ RECIPE = Recipe(
     name="series",
     doc=__doc__,
     settings=SeriesConfig,
-    task="recipes.series.task:SeriesTask",
+    task=SeriesTask,
     embedded="marked_values",
     quick=dict(
         epochs=4,

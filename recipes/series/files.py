@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
-from headattn_io.files import parse_number, read_lines
-from headattn_io.labelled_text import read_csv
+from keras_headattn._files import parse_number, read_lines
+from keras_headattn.data._labelled_text import read_csv
 
 AFTER_STEPS = re.compile(r"(?<=[),:?])\s*:")  # colons that end a channel of time stamps
 STAMPED = re.compile(r"\(([^()]*)\)")

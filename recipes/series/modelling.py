@@ -5,11 +5,11 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_headattn.layers import augmented_widths
+from keras_headattn.layers import ATTENTIONS, augmented_widths
 from keras_headattn.models import DCTransformer
+from recipes.engine.arguments import arguments_of
 from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention as make_attention_layer
-from recipes.engine.signatures import arguments_of
 
 HEADS = 8
 
@@ -21,7 +21,7 @@ def make_attention(config):
     ratios = [config.model_argument(name) for name in ("key_ratio", "value_ratio")]
     heads = config.attention_arguments.get("num_heads") or config.num_heads or HEADS
     widths = augmented_widths(config.model_argument("hidden_dim"), heads, *ratios, min_key_dim=1)
-    widths = {name: width for name, width in widths.items() if name in arguments_of(config.attention)}
+    widths = {name: width for name, width in widths.items() if name in arguments_of(ATTENTIONS[config.attention])}
     given = dataclasses.replace(config, attention_arguments=widths | config.attention_arguments)
     return make_attention_layer(given, heads, heads)
 

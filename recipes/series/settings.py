@@ -1,8 +1,9 @@
 """The settings of a run on time series."""
 
+from keras_headattn.layers import ATTENTIONS
+from keras_headattn.models import DCTransformer
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, check_encoding, model_arguments, share_of
-from recipes.engine.signatures import ATTENTIONS
 
 TASKS = ("regression", "classification")
 
@@ -38,7 +39,7 @@ class Model:
 
     title = "model"
 
-    model_arguments: dict = model_arguments("DCTransformer")
+    model_arguments: dict = model_arguments(DCTransformer)
 
 
 @settings(

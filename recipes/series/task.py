@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import is_number, read_json, write_atomically
+from keras_headattn._files import is_number, read_json, write_atomically
 from keras_headattn.data import MemoryBatches, choose_buckets
 from keras_headattn.serving import save_signatures
 from keras_headattn.utils import new_figure

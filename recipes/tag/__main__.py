@@ -19,11 +19,12 @@ shared task".
 import dataclasses
 import json
 
-from headattn_io.checkpoints import check_checkpoint
+from keras_headattn.interop._checkpoints import check_checkpoint
 from recipes.engine.command import Command, portions
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.tag.data import read_corpora
 from recipes.tag.settings import OF_FILES, TagConfig
+from recipes.tag.task import Tag
 
 
 def _check_files(config):
@@ -52,7 +53,7 @@ RECIPE = Recipe(
     name="tag",
     doc=__doc__,
     settings=TagConfig,
-    task="recipes.tag.task:Tag",
+    task=Tag,
     embedded="names",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None),
     quick_data=dict(max_examples=500, max_length=32),

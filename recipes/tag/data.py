@@ -1,8 +1,8 @@
 """The sentences that the settings of tagging name."""
 
-from headattn_io.tags import read_conll
 from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora
+from recipes.tag.conll import read_conll
 from recipes.tag.demo import names_in_sentences
 
 

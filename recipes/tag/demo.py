@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headattn_io.tags import TaggedText
+from recipes.tag.conll import TaggedText
 
 SYLLABLES = (
     "ba bel bor dan den ek el fa gor hal ing jo kar ken lan lis mar mon nor ol per ran ros sol tar ul ven wes".split()

@@ -1,5 +1,6 @@
 """The settings of tagging words with a pre-trained encoder."""
 
+from keras_headattn.models import TokenClassifier
 from recipes.engine.config import option, settings
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.settings import Examples, Files, Settings, check_encoding
@@ -55,7 +56,7 @@ class Data(Files, Examples):
 class Model(Encoder):
     """The encoder and its head."""
 
-    model_arguments: dict = head_arguments("TokenClassifier")
+    model_arguments: dict = head_arguments(TokenClassifier)
 
 
 @settings(

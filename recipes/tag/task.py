@@ -6,8 +6,7 @@ import math
 import keras
 import numpy as np
 
-from headattn_io.files import read_lines, write_atomically
-from headattn_io.tags import tag_names, tag_scores
+from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.data import choose_buckets
 from keras_headattn.models import TokenClassifier
 from keras_headattn.serving import Tagger, export_tagger, write_examples
@@ -20,6 +19,7 @@ from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import check_batch_size, named_apart
 from recipes.tag.batches import TokenLabelBatches
+from recipes.tag.conll import tag_names, tag_scores
 from recipes.tag.data import read_corpora, read_tests
 
 PORTION = 1_000  # sentences encoded at a time
@@ -38,7 +38,7 @@ class Tag(EncoderTask):
     names = ("O", "B")  # before there are data
 
     def make_head(self, vocabulary_size):
-        encoder, _, of_head = make_encoder(self.config, vocabulary_size, "TokenClassifier")
+        encoder, _, of_head = make_encoder(self.config, vocabulary_size, TokenClassifier)
         with passing_on("model_arguments"):
             return TokenClassifier(encoder, len(self.names), **of_head)
 

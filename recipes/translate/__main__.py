@@ -27,10 +27,19 @@ configs/, with what they should score.
 import os
 import sys
 
+from keras_headattn.data import Records
 from recipes.engine.command import Command, portions, report_cut, sentences_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.translate.convert import convert
+from recipes.translate.corpora import load_corpora, read_files
+from recipes.translate.exported import evaluate_saved_model
+from recipes.translate.lengths import describe, draw
+from recipes.translate.prepare import prepare
+from recipes.translate.scoring import print_scores
 from recipes.translate.settings import DECODING, LEARNT_FROM, TranslateConfig
+from recipes.translate.task import Translate
+from recipes.translate.text import check_moses
 
 
 def _check_files(config):
@@ -48,8 +57,6 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.translate.corpora import load_corpora
-
     return load_corpora(config) if config.data in ("train", "iwslt") else None
 
 
@@ -121,7 +128,6 @@ def _score(options):
     check_readable(*options.files)
     check_pair(options.files)
     task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
-    from recipes.translate.scoring import print_scores
 
     print_scores(task, options.files, options.tokens)
 
@@ -142,8 +148,6 @@ def _shortlist(options):
     if lexicon:
         task.read_shortlist(options.lexicon)
     else:
-        from recipes.translate.corpora import read_files
-
         task.learn_shortlist(read_files(options.files, task.config.columns, LEARNT_FROM, task.config.languages))
     print(f"python -m recipes.translate translate {options.folder} --shortlist 1000 < sentences.txt")
 
@@ -154,15 +158,11 @@ def _prepare(options):
         raise ValueError("Give --records, the folder for the tokens. Received: records=None")
     _check_files(config)
     quiet_tensorflow()
-    from recipes.translate.corpora import load_corpora
-    from recipes.translate.prepare import prepare
-    from recipes.translate.text import check_moses
 
     if config.moses:
         check_moses(config.languages)
     load_corpora(config)  # reports now, not hours later, what training needs besides
     records = prepare(config, repair=True)
-    from recipes.translate.lengths import describe
 
     print(describe(records, config.shape["hidden_dim"]))
 
@@ -175,8 +175,6 @@ def _add_lengths(parser):
 
 def _lengths(options):
     quiet_tensorflow()
-    from keras_headattn.data import Records
-    from recipes.translate.lengths import describe, draw
 
     records = Records(options.records)
     print(describe(records, options.hidden_dim))
@@ -216,7 +214,6 @@ def _convert(options):
     if options.quantization and options.to != "ctranslate2":
         raise ValueError(f"--quantization is for --to ctranslate2. Received: {options.quantization} for {options.to}")
     task = RECIPE.finished(options.run)
-    from recipes.translate.convert import convert
 
     shortlist = task.shortlist_of_run()
     convert(task.run.load_model(), task.text, options.folder, options.to, options.quantization, shortlist)
@@ -226,7 +223,7 @@ RECIPE = Recipe(
     name="translate",
     doc=__doc__,
     settings=TranslateConfig,
-    task="recipes.translate.task:Translate",
+    task=Translate,
     embedded="numbers",
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=64, intermediate_dim=128),
@@ -259,7 +256,7 @@ RECIPE = Recipe(
         "test",
         "columns",
     ),  # fmt: skip
-    evaluate_alone="recipes.translate.exported:evaluate_saved_model",
+    evaluate_alone=evaluate_saved_model,
     exported=(*DECODING, "export", "samples", "export_arguments"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),

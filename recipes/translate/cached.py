@@ -2,8 +2,8 @@
 
 import pathlib
 
-from headattn_io.optional import optional_import
-from headattn_io.parallel import read_text
+from keras_headattn._optional import optional_import
+from keras_headattn.data._parallel import read_text
 
 
 def read_cached(name, source_language, target_language):

@@ -4,7 +4,7 @@ import collections
 import re
 from dataclasses import dataclass, field
 
-from headattn_io.parallel import ParallelCorpus
+from keras_headattn.data._parallel import ParallelCorpus
 
 REASONS = ("empty_source", "empty_target", "too_long", "out_of_ratio")
 SHOWN = 5

@@ -5,7 +5,8 @@ import pathlib
 
 import numpy as np
 
-from headattn_io.parallel import ParallelCorpus, read_pairs, read_text
+from keras_headattn.data._parallel import ParallelCorpus, read_pairs, read_text
+from recipes.engine.numbers import numbers_corpus
 from recipes.engine.task import Corpora, is_cached
 from recipes.translate.cached import read_cached
 from recipes.translate.cleaning import clean, empty_pairs
@@ -108,6 +109,5 @@ def _numbers(source_language, target_language):
             "The embedded task translates from English; give --train files for other languages. "
             f"Received: source_language={source_language}"
         )
-    from recipes.engine.numbers import numbers_corpus
 
     return numbers_corpus(target_language)

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from headattn_io.parallel import ParallelCorpus, read_tagged, read_text
+from keras_headattn.data._parallel import ParallelCorpus, read_tagged, read_text
 
 
 def read_iwslt(folder, source_language, target_language, split):

@@ -3,7 +3,7 @@
 import io
 import pathlib
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.utils import new_figure
 from recipes.translate.prepare import COLUMNS
 

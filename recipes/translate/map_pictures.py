@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headattn_io.terminal import shows_bar
+from keras_headattn._terminal import shows_bar
 from keras_headattn.analysis import (
     cluster_tokens,
     draw_cluster_tokens,

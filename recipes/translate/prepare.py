@@ -3,9 +3,9 @@
 import functools
 import pathlib
 
-from headattn_io.parallel import ParallelCorpus
-from headattn_io.sentences import sample_lines
+from keras_headattn._sentences import sample_lines
 from keras_headattn.data import begin_records, write_records
+from keras_headattn.data._parallel import ParallelCorpus
 from keras_headattn.text import LanguagePair
 from recipes.engine.progress import progress_bar
 from recipes.engine.records import checksums_of, make_records

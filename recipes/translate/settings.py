@@ -2,11 +2,12 @@
 
 import re
 
+from keras_headattn.layers import ATTENTIONS
+from keras_headattn.models import SIZES, Transformer
 from recipes.engine import search
 from recipes.engine.config import option, settings
 from recipes.engine.lora import Lora
 from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
-from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import CACHED, is_cached, named_sets
 
 PAIRS = (".tsv", ".tsv.gz")  # endings of files of pairs
@@ -124,7 +125,7 @@ class Model:
         metavar="FOLDER",
     )
     size: str = option("small", "named size", tuple(SIZES))
-    model_arguments: dict = model_arguments("Transformer", dropout=0.3, normalize_first=True)
+    model_arguments: dict = model_arguments(Transformer, dropout=0.3, normalize_first=True)
     decoder_attention: str | None = option(
         None, "that of the decoder's self-attention; none: --attention", tuple(ATTENTIONS)
     )

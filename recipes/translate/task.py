@@ -6,6 +6,7 @@ import itertools
 import keras
 import tensorflow as tf
 
+from keras_headattn._files import read_lines
 from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
 from keras_headattn.decoding import Shortlist
 from keras_headattn.interop import read_shortlist
@@ -277,7 +278,6 @@ class Translate(Task):
         """Sentences of the test sets: of those read, or of those translated before."""
         if self.data:
             return [sentence for corpus in self.data.tests.values() for sentence in corpus.source]
-        from headattn_io.files import read_lines
 
         paths = sorted(self.run.results.glob("*/sources.txt"))
         return [line for path in paths for line in read_lines(path) if line]

@@ -3,7 +3,7 @@
 import itertools
 import pathlib
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.data import pad_ids
 from keras_headattn.interop import marian_vocabularies, read_vocabularies
 from keras_headattn.serving import Translator

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from headattn_io.files import read_lines
+from keras_headattn._files import read_lines
 from keras_headattn.analysis import attention_maps, head_redundancy_matrix, layer_redundancy
 from keras_headattn.metrics import Score
 from recipes.translate.text import inputs_and_tokens, make_text, make_translator

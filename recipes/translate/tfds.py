@@ -2,7 +2,7 @@
 
 import functools
 
-from headattn_io.parallel import ParallelCorpus, Sentences
+from keras_headattn.data._parallel import ParallelCorpus, Sentences
 from recipes.engine.tfds import load_tfds
 
 

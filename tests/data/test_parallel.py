@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from headattn_io.sentences import read_sentences
+from keras_headattn._sentences import read_sentences
 from keras_headattn.data import read_pairs, read_text
 from tests.refusals import refused
 
@@ -131,7 +131,8 @@ def test_text_is_read_without_tensorflow(tmp_path):
     text, table = write(tmp_path / "a.txt", "a\nb\n"), write(tmp_path / "a.csv", "text,label\nx,y\n")
     code = f"""
 import sys
-from headattn_io import labelled_text, parallel
+from keras_headattn.data import _labelled_text as labelled_text
+from keras_headattn.data import _parallel as parallel
 from recipes.translate.cleaning import clean
 corpus, report = clean(parallel.read_text({str(text)!r}, {str(text)!r}))
 found = labelled_text.read_labelled([{str(table)!r}], "text", "label").split([])

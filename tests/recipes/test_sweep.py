@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes import sweep
 from recipes.engine import lock, paper_plots, paper_tables, subruns
 from recipes.engine.config import save_config

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from headattn_io.tags import entities_of
 from keras_headattn.models import Bert, TokenClassifier
 from keras_headattn.serving import Entity, Tagger, export_tagger
 from keras_headattn.text import BytePairTokenizer, TextWindows, WordPieceTokenizer, find_words, join_words
 from keras_headattn.text._byte_pair_tokenizer import byte_signs
+from recipes.tag.conll import entities_of
 
 LETTERS = "abcdeosuzé"
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *(f"##{letter}" for letter in LETTERS), "zoe", "oslo", "in"]

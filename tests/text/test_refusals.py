@@ -8,8 +8,8 @@ import tempfile
 import keras
 import tensorflow as tf
 
-from headattn_io.files import decode_lines
 from keras_headattn import text
+from keras_headattn._files import decode_lines
 from tests.refusals import refusals, values
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]

@@ -4,7 +4,7 @@ import re
 import pytest
 import sentencepiece
 
-from headattn_io.sentences import sample_lines
+from keras_headattn._sentences import sample_lines
 from keras_headattn.text import train_sentencepiece
 from tests.refusals import refused
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from headattn_io import terminal as terminal_module
+from keras_headattn import _terminal as terminal_module
 from keras_headattn.training import Compilations, EpochScore, Model, Progress, Throughput, TimeLimit, Utilization
 from keras_headattn.training._callbacks import callbacks, progress
 

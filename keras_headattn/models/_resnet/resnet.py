@@ -5,8 +5,8 @@ import keras
 from keras import layers
 from keras.utils import get_source_inputs
 
-from headattn_io.files import Path
 from keras_headattn import _identifiers
+from keras_headattn._files import Path
 from keras_headattn._types import Activation, Regularizer, Tensor
 from keras_headattn._validation import check_probability
 from keras_headattn.layers._augmented_conv_2d import augmented_widths

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from headattn_io.files import Path
-from headattn_io.terminal import columns_of
 from keras_headattn._figures import CARD, as_image, new_figure, shown, weight_colors
+from keras_headattn._files import Path
+from keras_headattn._terminal import columns_of
 from keras_headattn.training._callbacks.writers import WritingCallback
 
 MOST_HEADS = 16

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import keras
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 
 
 def average_weights(model: keras.Model, paths: Sequence[Path]) -> None:

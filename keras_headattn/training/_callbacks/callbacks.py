@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn.training._distribution.compilations import count_compilations
 from keras_headattn.training._distribution.workers import gather
 

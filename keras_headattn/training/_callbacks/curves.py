@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn.training._callbacks.writers import WritingCallback
 
 

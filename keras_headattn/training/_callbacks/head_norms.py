@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path
 from keras_headattn._figures import CARD, as_image, new_figure, short_names
+from keras_headattn._files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.layers import MixtureOfHeadsAttention
 from keras_headattn.optimizers._heads import head_kernels

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.terminal import duration, shows_bar
+from keras_headattn._terminal import duration, shows_bar
 
 COMPILES = 5  # times the usual duration of a step, from which it is taken to compile
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 from tensorboard.plugins import projector
 
-from headattn_io.files import Path, write_atomically
+from keras_headattn._files import Path, write_atomically
 
 
 def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any]]) -> None:

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._private import has_begun
 
 

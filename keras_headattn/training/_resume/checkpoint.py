@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 
-from headattn_io.files import atomic_file
+from keras_headattn._files import atomic_file
 
 _STATE = "state.json"
 TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # reserved keys for types that JSON lacks

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 from keras_headattn._private import build_metrics, call_in_order, set_initial_epoch
 from keras_headattn._validation import check_positive
 from keras_headattn.training._distribution.workers import gather, num_workers

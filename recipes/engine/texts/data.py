@@ -1,6 +1,7 @@
 """The texts a configuration names."""
 
-from headattn_io.labelled_text import read_labelled
+from keras_headattn.data._labelled_text import read_labelled
+from recipes.engine.number_words import number_words
 from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.task import Corpora
 from recipes.engine.texts.tfds import read_tfds_labelled
@@ -43,8 +44,6 @@ def read_tests(config, files):
 
 
 def _embedded(seed):
-    from recipes.engine.number_words import number_words
-
     task = number_words(seed=seed)
     return Corpora(task["train"], task["validation"], {"test": task["test"]})
 

@@ -3,7 +3,7 @@
 import json
 import math
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.progress import progress_bar
 from recipes.engine.texts.targets import Classes

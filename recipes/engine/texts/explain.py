@@ -7,6 +7,8 @@ from recipes.engine.command import Command, fill_in_samples, sentences_in
 from recipes.engine.finished import by_title, explained
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import check_readable
+from recipes.engine.texts.explaining import explain
+from recipes.engine.texts.runs import runs_of
 from recipes.engine.texts.settings import METHODS
 
 HELP = (
@@ -34,8 +36,6 @@ def _add(parser):
 
 
 def _explain(options):
-    from recipes.engine.texts.runs import runs_of
-
     check_readable(options.file)
     fill_in_samples(options, options.methods)
     for name in ("samples", "examples"):
@@ -50,7 +50,6 @@ def _explain(options):
     if more:
         print(f"The first {len(lines):,} texts; --examples takes more.")
     quiet_tensorflow()
-    from recipes.engine.texts.explaining import explain
 
     output = options.output or explained(next(iter(runs.values())).folder, options.file, ".html")
     explain(runs, lines, pathlib.Path(output), options)

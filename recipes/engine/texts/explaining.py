@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.analysis import (
     aopc,
     draw_word_scores,

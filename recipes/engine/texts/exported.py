@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headattn_io.labelled_text import LabelledText
+from keras_headattn.data._labelled_text import LabelledText
 from recipes.engine.exported import SavedModel
 
 

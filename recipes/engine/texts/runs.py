@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from headattn_io.files import read_json, read_lines
+from keras_headattn._files import read_json, read_lines
 from recipes.engine.finished import folders_of_seeds
 
 RECIPES = ("classify", "glue")

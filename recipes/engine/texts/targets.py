@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from headattn_io.files import is_number
+from keras_headattn._files import is_number
 from keras_headattn.analysis import evaluate_classifier
 from keras_headattn.losses import LabelSmoothedCrossentropy
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headattn_io.files import read_lines
+from keras_headattn._files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor, write_examples
 from recipes.engine.fresh_process import packages_of, smoke_test

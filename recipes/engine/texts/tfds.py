@@ -1,6 +1,6 @@
 """Labelled texts of TensorFlow Datasets."""
 
-from headattn_io.labelled_text import LabelledText
+from keras_headattn.data._labelled_text import LabelledText
 from recipes.engine.tfds import load_tfds
 
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from headattn_io.squad import Question, Questions, score_answers, write_squad
 from recipes.answer.__main__ import main
 from recipes.answer.demo import number_questions
+from recipes.answer.squad import Question, Questions, score_answers, write_squad
 from tests.processes import run_python
 from tests.recipes.commands import quick_run, run_here
 

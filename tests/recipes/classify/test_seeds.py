@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes.classify.__main__ import RECIPE, main
 from recipes.engine import seeds, subruns
 from recipes.engine.config import override, save_config

@@ -2,7 +2,7 @@ import types
 
 import pytest
 
-from headattn_io import terminal as terminal_module
+from keras_headattn import _terminal as terminal_module
 from recipes.engine import progress
 
 

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from headattn_io.parallel import ParallelCorpus
+from keras_headattn.data._parallel import ParallelCorpus
 from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
 from recipes.engine.proportions import fitting_batch, remark_on_size, remark_on_warmup

@@ -150,7 +150,7 @@ def sparse_archive(size):
     ("a.txt", b"a" * 1_001, "a.txt, line 1"),
 ])  # fmt: skip
 def test_endless_lines_are_not_read(tmp_path, monkeypatch, name, data, place):
-    monkeypatch.setattr("headattn_io.files.MOST_BYTES", 1_000)
+    monkeypatch.setattr("keras_headattn._files.MOST_BYTES", 1_000)
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match=f"{place} must be of at most 1,000 bytes"):
         list(Documents(tmp_path))

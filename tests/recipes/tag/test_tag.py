@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from headattn_io.tags import read_conll, tag_scores
 from recipes.compare import main as compare
 from recipes.tag.__main__ import main
+from recipes.tag.conll import read_conll, tag_scores
 from tests.processes import run_python
 from tests.recipes.commands import quick_run, run_here
 

@@ -5,9 +5,9 @@ import types
 import numpy as np
 import pytest
 
-from headattn_io.tags import TaggedText, entities_of
 from keras_headattn.text import WordPieceTokenizer
 from recipes.tag.batches import TokenLabelBatches
+from recipes.tag.conll import TaggedText, entities_of
 from recipes.tag.demo import names_in_sentences
 from recipes.tag.task import Tag
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.data import ParallelCorpus
 from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from headattn_io.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.metrics import Score
 from recipes.attention_maps import main
 from recipes.engine.run import Run as RunOf

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from headattn_io.files import Path, read_json, write_atomically
-from headattn_io.labelled_text import Examples
+from keras_headattn._files import Path, read_json, write_atomically
+from keras_headattn.data._labelled_text import Examples
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from headattn_io.files import Path
+from keras_headattn._files import Path
 
 
 def check_checkpoint(path: Path, name: str = "path") -> None:

@@ -6,7 +6,7 @@ import string
 import numpy as np
 import pytest
 
-from headattn_io.squad import (
+from recipes.answer.squad import (
     Question,
     Questions,
     answer_f1,

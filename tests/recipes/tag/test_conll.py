@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headattn_io.tags import TaggedText, entities_of, marks_entities, read_conll, tag_names, tag_scores, to_iob2
+from recipes.tag.conll import TaggedText, entities_of, marks_entities, read_conll, tag_names, tag_scores, to_iob2
 from tests.refusals import refused
 
 KINDS = ("PER", "LOC")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headattn_io.files import Path, read_lines
+from keras_headattn._files import Path, read_lines
 
 SEGMENTS = re.compile(
     r"\s*<(\?xml|mteval|(!doctype\s+)?(src|ref|tst)set|!doctype\s+mteval|doc\s+docid)\b", re.IGNORECASE

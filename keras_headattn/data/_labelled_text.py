@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from headattn_io.files import Path, read_json_lines, read_lines
-from headattn_io.sentences import read_sentences
+from keras_headattn._files import Path, read_json_lines, read_lines
+from keras_headattn._sentences import read_sentences
 
 DELIMITERS = ",;\t"  # of csv, one of which is found
 HEAD = 50  # lines that it is found in
@@ -209,7 +209,7 @@ def read_csv(
     """Yields `(file and line number, fields)` for each row of a CSV file, with the header; empty lines are skipped.
 
     Args:
-        path, encoding: see `headattn_io.files.read_lines`, also for errors.
+        path, encoding: see `read_lines`, also for errors.
         delimiter: str between fields. Default `None`: the comma, semicolon or tab that gives the columns asked for.
         columns: set of names that columns must have, numbers from 1 without a header, to find the delimiter.
         header: True if the first row names the columns.

@@ -6,11 +6,10 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Self
 
-from headattn_io.files import Path, read_lines
-from headattn_io.labelled_text import Examples
+from keras_headattn._files import Path, read_lines
+from keras_headattn.data._labelled_text import Examples
+from keras_headattn.serving._tagger import OUTSIDE, PREFIXES, marks_entities
 
-OUTSIDE = "O"
-PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}  # L and U are those of BILOU
 DOCUMENT = "-DOCSTART-"  # stands between documents
 BLANKS = " \t\r\n"  # other white space, such as a no-break space, is part of words
 
@@ -129,15 +128,6 @@ def _mark_entities(tags, places):
             f"with B- I- E- S- L- U-. Received: {others[0]!r}"
         )
     return not others
-
-
-def marks_entities(tags: Iterable[str]) -> bool:
-    """Returns True if tags are `O` or have a prefix such as `B-`: others, parts of speech say, mark no entities.
-
-    >>> marks_entities(["O", "B-PER"]), marks_entities(["NN", "VB"])
-    (True, False)
-    """
-    return all(tag == OUTSIDE or (tag[:1] in PREFIXES and tag[1:2] == "-") for tag in tags)
 
 
 def entities_of(tags: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headattn_io.files import Path, read_lines
-from headattn_io.sentences import METADATA, has_segments, read_segments, read_sentences, unescape
+from keras_headattn._files import Path, read_lines
+from keras_headattn._sentences import METADATA, has_segments, read_segments, read_sentences, unescape
 
 
 @dataclass(frozen=True)
