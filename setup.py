@@ -26,7 +26,6 @@ TESTS = [
     "import-linter>=2.17",
     "mypy>=2.0",
     "keras-hub>=0.32",
-    "keras-tuner>=1.4.8",
     "tokenizers>=0.22",
     "pyyaml>=6.0",
     MSGPACK,

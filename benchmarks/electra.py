@@ -25,7 +25,7 @@ def texts():
 
 def make_trainer(**settings):
     """Returns the recipe's trainer for these settings, on a CPU."""
-    from recipes.engine.training import LARGE
+    from recipes.engine.session import LARGE
     from recipes.pretrain.__main__ import RECIPE
     from recipes.pretrain.settings import PretrainConfig
 

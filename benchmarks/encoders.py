@@ -40,7 +40,7 @@ def our_steps(folder):
     """Returns the recipe's training steps by batch and name."""
     from keras_headattn.data import LabelledBatches
     from keras_headattn.interop import tokenizer_of
-    from recipes.engine.training import LARGE
+    from recipes.engine.session import LARGE
     from recipes.glue.__main__ import RECIPE
     from recipes.glue.settings import GlueConfig
 

@@ -6,8 +6,6 @@
     python -m recipes.compare ablation runs/standard runs/svgd
     python -m recipes.compare heatmap runs/standard runs/svgd --text "the food is amazing" --output heads.html
     python -m recipes.compare errors runs/*
-    python -m recipes.compare sheet runs/standard runs/svgd --output sheet.csv
-    python -m recipes.compare tally sheet.csv
 
 A run is a folder of one, or that of several seeds, as `--seeds` makes it. `scores` is a table of means and standard
 deviations, with p values of paired t-tests of each run against the first one, over the seeds both have. It is of any
@@ -23,11 +21,6 @@ of `recipes.classify` and `recipes.glue`:
 - `errors`, figure 3: the error against the number of heads, of runs that differ in it.
 
 The last two are of runs of `recipes.classify`, whose pooling has heads.
-
-`sheet` lets people judge, as in table 5, of two runs that wrote texts, of `recipes.graphs` or `recipes.translate`: a
-CSV file with the texts of both side by side, A and B by chance, and beside it the key, `sheet.key.json`. `--criteria
-structure informativeness grammar overall` are the paper's. `tally` counts a sheet that was filled in: wins of the first
-run, ties, losses, an interval and a sign test.
 """
 
 import pathlib
@@ -43,13 +36,11 @@ from keras_headattn.analysis import (
     head_ablation,
     write_text_heatmaps,
 )
-from recipes.engine.blind import tally_text, write_sheet
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
-from recipes.engine.finished import by_title, folders_of_seeds, indices, save
+from recipes.engine.finished import by_title, indices, save
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.texts.runs import read_predictions, recipe_name, recipe_of, runs_of
-from recipes.graphs.evaluation import as_triples
+from recipes.engine.texts.runs import read_predictions, recipe_of, runs_of
 
 
 def main(arguments=None):
@@ -69,26 +60,14 @@ def _parser():
         "ablation": "how much accuracy is lost without each head",
         "heatmap": "which words each head looks at",
         "errors": "error against the number of heads",
-        "sheet": "texts of two runs side by side, for people to judge blindly",
-        "tally": "what a filled sheet says",
     }
     added = {name: commands.add_parser(name, help=text) for name, text in helps.items()}
-    added["tally"].add_argument("sheet", help="a CSV file that `sheet` wrote, its key beside it")
     for name, command in added.items():
-        if name == "tally":
-            continue
-        number = 2 if name == "sheet" else "+"
-        command.add_argument("runs", nargs=number, help="folders of finished runs, or of their seeds")
+        command.add_argument("runs", nargs="+", help="folders of finished runs, or of their seeds")
         if name not in ("entropy", "heatmap"):
             command.add_argument("--set", help="the test set [the first that all runs have]")
         if name != "scores":
-            output = "sheet.csv" if name == "sheet" else f"{name}.png"
-            command.add_argument(
-                "--output", default=output, help=f"[{output}]" if name == "sheet" else f".png, .svg or .pdf [{output}]"
-            )
-    added["sheet"].add_argument("--examples", type=int, default=50, help="at most so many of the test set [50]")
-    added["sheet"].add_argument("--criteria", nargs="+", default=["better"], help="columns to fill in [better]")
-    added["sheet"].add_argument("--seed", type=int, default=0, help="of the examples, and of which run is A [0]")
+            command.add_argument("--output", default=f"{name}.png", help=f".png, .svg or .pdf [{name}.png]")
     added["scores"].add_argument("--measures", nargs="+", help="[all]")
     added["entropy"].add_argument("--file", required=True, help="a text a line, .gz too")
     added["ablation"].add_argument("--examples", type=int, default=1000, help="use so many of the test set [1000]")
@@ -121,13 +100,13 @@ def _predictors(options):
 
 
 def _of_classes(run):
-    if run.config().predicts != "class":
-        raise ValueError(f"{run.folder} predicts no classes. Received: {run.config().predicts}")
+    if run.read_config().predicts != "class":
+        raise ValueError(f"{run.folder} predicts no classes. Received: {run.read_config().predicts}")
     return run
 
 
 def _with_pooling(run):
-    if not hasattr(_of_classes(run).config(), "pooling_heads"):
+    if not hasattr(_of_classes(run).read_config(), "pooling_heads"):
         raise ValueError(f"The run must have a pooling with heads. Received: {run.folder}, of {run.recipe.name}")
     return run
 
@@ -207,7 +186,7 @@ def _errors(options):
     runs, (scores, test) = _runs(options), _scores_and_test(options)
     errors, settings = {}, {}
     for title, seeds in runs.items():
-        config = _with_pooling(next(iter(seeds.values()))).config()
+        config = _with_pooling(next(iter(seeds.values()))).read_config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
         kind = " + ".join(kinds) or "standard"
         ours = {**vars(config), "pooling_heads": None, "seed": None, "run": None, "export": None}
@@ -221,18 +200,6 @@ def _errors(options):
     save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options.output)
 
 
-def _sheet(options):
-    if not options.output.endswith(".csv"):
-        raise ValueError(f"--output must end in .csv. Received: output={options.output}")
-    first = next(iter(folders_of_seeds(options.runs[0])), options.runs[0])
-    shown = _triples if recipe_name(first) == "graphs" else str
-    write_sheet(options.runs, options.output, options.set, options.examples, options.criteria, options.seed, shown)
-
-
-def _triples(line):
-    return as_triples(line, width=2000)
-
-
 COMMANDS = {
     "scores": _scores,
     "reliability": _reliability,
@@ -240,8 +207,6 @@ COMMANDS = {
     "ablation": _ablation,
     "heatmap": _heatmap,
     "errors": _errors,
-    "sheet": _sheet,
-    "tally": lambda options: print(tally_text(options.sheet)),
 }
 
 if __name__ == "__main__":

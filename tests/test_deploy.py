@@ -1,13 +1,11 @@
-"""The files of deploy/ and the workflow of serving name what exists. Neither docker nor Kubernetes is needed."""
+"""The files of deploy/ and the workflow of serving name what exists. Docker is not needed."""
 
 import re
-import types
 
 import pytest
 import setuptools
 import yaml
 
-from keras_headattn.serving._server_app import Api
 from tests.recipes.commands import ROOT, check_options
 
 DEPLOY = ROOT / "deploy"
@@ -21,12 +19,6 @@ def read(path):
 DOCKERFILE = read("deploy/Dockerfile")
 COMPOSE = yaml.safe_load(read("deploy/compose.yaml"))["services"]
 WORKFLOW = yaml.safe_load(read(".github/workflows/serving.yml"))
-OBJECTS = [
-    each for path in sorted(DEPLOY.glob("k*/*.yaml")) for each in yaml.safe_load_all(path.read_text(encoding="utf-8"))
-]
-PODS = {each["metadata"]["name"]: each["spec"]["template"] for each in OBJECTS if "template" in each["spec"]}
-CONTAINERS = {name: pod["spec"]["containers"][0] for name, pod in PODS.items()}
-(RUNTIME,) = (each for each in OBJECTS if each["kind"] == "ServingRuntime")
 RUNS = [step["run"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "run" in step]
 
 
@@ -38,7 +30,6 @@ def options(words):
 def recipe_commands():
     """The commands that containers of deploy/Dockerfile run, as lists of words: its entry point is `python -m`."""
     commands = [service["command"] for service in COMPOSE.values() if "build" in service]
-    commands += [each["args"] for each in CONTAINERS.values() if each["image"].startswith("keras_headattn:")]
     texts = [*RUNS, DOCKERFILE, *(path.read_text(encoding="utf-8") for path in sorted(DEPLOY.rglob("*.yaml")))]
     texts.append(read("docs/deploy.md").replace("\\\n", " "))
     pattern = r"(?:keras_headattn:[cg]pu|--rm train) (recipes[^\n`]*)"
@@ -66,8 +57,6 @@ def test_the_dockerfile_copies_what_there_is_and_installs_extras_that_exist(monk
     targets = re.findall(r"--target (\w+)", "\n".join([DOCKERFILE, read("docs/deploy.md"), *RUNS]))
     targets += [service["build"]["target"] for service in COMPOSE.values() if "build" in service]
     assert set(targets) == set(stages)
-    used = {each["image"] for each in CONTAINERS.values()} - {found for found in IMAGE.findall(str(OBJECTS))}
-    assert used == {f"keras_headattn:{stage}" for stage in stages}
 
 
 def test_the_server_is_of_one_version_which_the_workflow_tries():
@@ -77,49 +66,6 @@ def test_the_server_is_of_one_version_which_the_workflow_tries():
     (image,) = set(IMAGE.findall("\n".join(texts)))
     assert image in WORKFLOW["jobs"]["tensorflow-serving"]["strategy"]["matrix"]["image"]
     assert image in read("tests/serving/check.py") and image in read("docs/serving.md")
-
-
-def test_containers_are_asked_where_they_listen():
-    for name, container in CONTAINERS.items():
-        ports = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
-        given = options(container["args"])
-        listening = {"rest": given.get("rest_api_port"), "http": given.get("port"), "grpc": given.get("port")}
-        assert ports == {port: int(listening[port]) for port in ports}
-        served = {"rest": {f"/v1/models/{given.get('model_name')}"}, "http": page_paths()}
-        probes = [container[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")] if ports else []
-        for probe in probes:
-            asked = probe.get("httpGet") or probe["tcpSocket"]
-            assert asked["port"] in ports and asked.get("path", "/healthz") in served.get(asked["port"], {"/healthz"})
-        services = [each["spec"] for each in OBJECTS if each["kind"] == "Service" and each["metadata"]["name"] == name]
-        for service in services:
-            assert service["selector"] == PODS[name]["metadata"]["labels"]
-            assert {port["targetPort"]: port["port"] for port in service["ports"]} == ports
-        assert len(services) == bool(ports)
-    notes = PODS["headattn-page"]["metadata"]["annotations"]
-    assert notes["prometheus.io/port"] == "8601" and notes["prometheus.io/path"] in page_paths()
-
-
-def page_paths():
-    """Paths that the local server answers."""
-    server = types.SimpleNamespace(origins=(), host="0.0.0.0")
-    return {route.path for route in Api(server).application().routes}
-
-
-def test_volumes_are_mounted_where_models_and_runs_are():
-    claims = {each["metadata"]["name"] for each in OBJECTS if each["kind"] == "PersistentVolumeClaim"}
-    for name, container in CONTAINERS.items():
-        volumes = {each["name"]: each["persistentVolumeClaim"]["claimName"] for each in PODS[name]["spec"]["volumes"]}
-        mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-        assert set(volumes.values()) <= claims and set(mounts.values()) == set(volumes)
-        given = options(container["args"])
-        folders = [given["model_base_path"]] if "model_base_path" in given else container["args"][1:2]
-        if container["args"][0] == "recipes.translate":
-            assert "WORKDIR /app\n" in DOCKERFILE
-            folders = [f"/app/{container['args'][container['args'].index(each) + 1]}" for each in ("--run", "--export")]
-        assert all(any(folder.startswith(f"{path}/") for path in mounts) for folder in folders)
-    (service,) = (each["spec"]["predictor"]["model"] for each in OBJECTS if each["kind"] == "InferenceService")
-    assert service["runtime"] == RUNTIME["metadata"]["name"]
-    assert re.fullmatch("pvc://(.*)/translate", service["storageUri"])[1] in claims
 
 
 def test_services_of_compose():

@@ -23,11 +23,10 @@ are in recipes/answer/configs/squad.py.
 import pathlib
 
 from keras_headattn.interop._checkpoints import check_checkpoint
-from recipes.answer.data import read_corpora
 from recipes.answer.predicting import answers_to, write_answers
 from recipes.answer.settings import AnswerConfig
 from recipes.answer.squad import read_squad
-from recipes.answer.task import Answering
+from recipes.answer.train import evaluate, load_answerer, train, write
 from recipes.engine.command import Command, portions
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.engine.texts.lines import sides_of
@@ -37,10 +36,6 @@ def _check_files(config):
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint")
     check_readable(*config.train, *config.validation_files, *config.test)
-
-
-def _read(config):
-    return read_corpora(config) if config.data == "train" else None
 
 
 def _add_predict(parser):
@@ -63,10 +58,10 @@ def _predict(options):
         raise ValueError(f"--output is for questions of a .json. Received: {options.file}, output={options.output}")
     check_readable(options.file)
     questions = read_squad(options.file) if is_squad else None
-    task = RECIPE.finished(options.folder)
-    answerer = task.answerer(task.run.load_model(), options.top)
+    run, config = RECIPE.open(options.folder)
+    answerer = load_answerer(run, config, run.load_model(), options.top)
     if is_squad:
-        write_answers(pathlib.Path(options.output), answers_to(answerer, questions, task.config.quiet))
+        write_answers(pathlib.Path(options.output), answers_to(answerer, questions, config.quiet))
         print(options.output)
         return
     done = 0
@@ -88,14 +83,16 @@ def _row(answer):
 RECIPE = Recipe(
     name="answer",
     doc=__doc__,
+    page=False,
     settings=AnswerConfig,
-    task=Answering,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="number_questions",
     quick=dict(epochs=4, learning_rate=2e-3, size="bert_tiny", checkpoint=None, max_length=64, max_examples=2_000),
     quick_data=dict(max_examples=200, max_length=64, max_question_length=16, stride=32),
     files=("tokenizer.json", "vocab.txt", "threshold.json"),
     check_files=_check_files,
-    read=_read,
     evaluated=("test", "max_answer_length"),
     exported=("export", "export_arguments", "max_answer_length"),
     commands={

@@ -24,7 +24,7 @@ def answers_to(answerer, questions, quiet=True):
     return {row.id: answer for row, answer in zip(questions.rows, found, strict=True)}
 
 
-def score(answers, questions, threshold=None):
+def score_of(answers, questions, threshold=None):
     """Returns the scores of `Answer`s by question id, as `score_answers` does, with `examples`, their number."""
     has_both = not all(row.answers for row in questions.rows)
     odds = {name: answer.no_answer_score for name, answer in answers.items()} if has_both else None

@@ -6,7 +6,6 @@
     python -m recipes.classify --train train.csv --repulsive svgd --seeds 1 2 3 4 5
     python -m recipes.classify --train pairs.csv --second-column other --label-column similarity --predict number
     python -m recipes.classify evaluate runs/classify
-    python -m recipes.classify evaluate saved_models/classify --test test.csv
     python -m recipes.classify export runs/classify
     python -m recipes.classify classify runs/classify < sentences.txt
     python -m recipes.classify explain runs/classify --file sentences.txt
@@ -19,11 +18,9 @@ sections B.2.1 and B.2.2. Settings of papers are in configs/: yelp, age, snli, t
 sst5.
 """
 
-from recipes.classify.exported import evaluate_saved_model
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.task import Classify
 from recipes.engine.recipe import Recipe, check_readable
-from recipes.engine.texts.data import load_corpora
 from recipes.engine.texts.explain import explain_command
 from recipes.engine.texts.lines import classify_command
 from recipes.engine.texts.settings import COLUMNS, OF_FILES
@@ -34,14 +31,11 @@ def _check_files(config):
     check_readable(config.embeddings)
 
 
-def _read(config):
-    return load_corpora(config) if config.data == "train" else None
-
-
 FILES = (*OF_FILES, *COLUMNS, "drop_labels", "max_examples")
 RECIPE = Recipe(
     name="classify",
     doc=__doc__,
+    page=True,
     settings=ClassifyConfig,
     task=Classify,
     embedded="number_words",
@@ -57,10 +51,7 @@ RECIPE = Recipe(
     quick_data=dict(max_examples=2_000, max_length=50, batch_size=32),
     files=("labels.txt", "vocabulary.txt", "vocabulary.model", "explained"),
     check_files=_check_files,
-    read=_read,
     evaluated=("test", "tfds", "splits", *FILES),
-    evaluated_alone=("test", "predict", "labels", "label_separator", *FILES),
-    evaluate_alone=evaluate_saved_model,
     exported=("export", "export_arguments"),
     commands={"classify": classify_command(lambda: RECIPE), "explain": explain_command()},
 )

@@ -135,3 +135,10 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     def width(self):
         """Width of a word, without word vectors."""
         return self.model_arguments.get("embedding_dim") or WIDTH
+
+    @property
+    def description(self):
+        if self.encoder in WITHOUT_HEADS:
+            return self.encoder
+        attention = f" with {super().description}" if self.encoder == "transformer" else ""
+        return f"{self.encoder}{attention}, {self.pooling_heads} heads of pooling"

@@ -3,12 +3,12 @@
 from keras_headattn.training import default_jit
 from recipes.classify.modelling import make_attention, make_classifier
 from recipes.classify.predicting import Predictor
-from recipes.classify.settings import OPTIMIZERS, WITHOUT_HEADS
+from recipes.classify.settings import OPTIMIZERS
 from recipes.classify.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
+from recipes.engine.optimizer import make_optimizer
 from recipes.engine.texts.data import load_corpora, load_tests, read_tests
 from recipes.engine.texts.targets import KINDS
 from recipes.engine.texts.task import TextTask
-from recipes.engine.training import make_optimizer
 
 
 class Classify(TextTask):
@@ -53,12 +53,6 @@ class Classify(TextTask):
         config = self.config
         cls = OPTIMIZERS[config.optimizer]
         return make_optimizer(config, cls, learning_rate=config.learning_rate)
-
-    def describe(self):
-        if self.config.encoder in WITHOUT_HEADS:
-            return self.config.encoder
-        attention = f" with {super().describe()}" if self.config.encoder == "transformer" else ""
-        return f"{self.config.encoder}{attention}, {self.config.pooling_heads} heads of pooling"
 
     def uses_xla(self):
         # XLA lacks the cuDNN kernels of a BiLSTM on GPUs.

@@ -98,3 +98,7 @@ class FineTuning(Encoder, Lora, Settings, Serving):
         elif given.get("size"):
             given = {"checkpoint": None} | given
         return super().changed(given)
+
+    @property
+    def description(self):
+        return f"{super().description}, {self.checkpoint or self.size}"

@@ -39,6 +39,11 @@ def kept_tokenizer(path, make):
     """Loads the tokenizer in a file of a run's folder; the function `make` returns it if the file is missing."""
     if not path.exists():
         write_atomically(path, json.dumps(serialize_keras_object(make())).encode())
+    return saved_tokenizer(path)
+
+
+def saved_tokenizer(path):
+    """Loads the tokenizer in a file of a run's folder."""
     return deserialize_keras_object(read_json(path))
 
 
@@ -125,12 +130,14 @@ def make_encoder(config, vocabulary_size, head, pooler=False):
         return Bert.from_size(config.size, **own), kind, of_head
 
 
-def check_encoder(config):
+def check_encoder(config, takes_t5=False):
     """Checks that settings name a size, or a checkpoint that can be read, and that their attention can be made."""
     if not config.checkpoint and config.size not in BERT_SIZES:
         raise ValueError(f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}")
     make_attention(config, *config.attention_shape)
     if config.checkpoint:
+        if not takes_t5 and "t5" in model_type(config.checkpoint):
+            raise ValueError(f"--checkpoint must be of an encoder, not of a T5. Received: {config.checkpoint}")
         tokenizer_of(config.checkpoint)
         if "registered_name" in _values(config.checkpoint):  # of KerasHub
             optional_import("keras_hub")

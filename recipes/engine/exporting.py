@@ -15,13 +15,13 @@ CARD = "README.md"
 HALF = ".new."  # begins the names of folders that a version is made in
 
 
-def export(task, model, notes=()):
+def export(run, config, model, write, page=None, notes=()):
     """Writes the next version of each SavedModel of a finished run, and tries it, before any of them appears.
 
-    A killed call is continued by the next one, with the same numbers. `notes` are kept in the run with its end.
+    A killed call is continued by the next one, with the same numbers. `write` and `page` are as of `Session.export`;
+    `notes` are kept in the run with its end.
     """
-    run, config = task.run, task.config
-    folders = [pathlib.Path(folder) for folder in task.export_folders()]
+    folders = [pathlib.Path(folder) for folder in config.export_folders]
     for folder in folders:
         check_export_folder(folder, config.run)
         for half in folder.glob(f"{HALF}*"):
@@ -34,7 +34,7 @@ def export(task, model, notes=()):
     if not all(path.exists() for path in versions):
         stage = folders[0] / f"{HALF}{secrets.token_hex(4)}"
         try:
-            staged = _staged(task, model, stage, versions)
+            staged = _staged(run, config, model, write, stage, versions)
             run.note_finished({"exporting": {"of": of, "versions": list(map(str, versions))}})
             for path, version in zip(staged, versions, strict=True):
                 if not version.exists():
@@ -44,18 +44,18 @@ def export(task, model, notes=()):
     run.note_finished({"exporting": None, **dict(notes)})
     for path in versions:
         print(f"{'SavedModel' if (path / 'saved_model.pb').exists() else 'Checkpoint'}: {path}")
-    if task.page is not None:
-        show_page(config.export_folder, task.page)
+    if page is not None:
+        show_page(config.export_folder, page)
 
 
-def _staged(task, model, stage, versions):
-    """Lets a task export into a folder, and writes model cards; returns the paths of the versions there."""
+def _staged(run, config, model, write, stage, versions):
+    """Lets a recipe export into a folder, and writes model cards; returns the paths of the versions there."""
     folders = [stage / version.parent.name for version in versions]
-    task.export(model, *map(str, folders))
+    write(model, *map(str, folders))
     staged = [next(path for path in folder.iterdir() if path.name.isdecimal()) for folder in folders]
     for path, version in zip(staged, versions, strict=True):
         if not (path / CARD).exists():
-            write_atomically(path / CARD, card(task, model, path, version).encode("utf-8"))
+            write_atomically(path / CARD, card(run, config, model, path, version).encode("utf-8"))
     return staged
 
 

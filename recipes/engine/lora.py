@@ -2,7 +2,7 @@
 
 import math
 
-from keras_headattn.layers import enable_lora
+from keras_headattn.layers import enable_lora, merge_lora
 from recipes.engine.config import flag, option, settings
 
 
@@ -48,8 +48,20 @@ class Lora:
         return found
 
 
-def adapt(part, rank, alpha):
-    """Freezes the pre-trained part of a model, and trains low-rank updates of its attention's projections."""
-    enable_lora(part, rank, alpha)
+def adapt(part, config):
+    """Freezes the pre-trained part of a model, and trains low-rank updates of its attention's projections.
+
+    Without `--lora-rank`, and in recipes that have no such option, it does nothing.
+    """
+    rank = getattr(config, "lora_rank", None)
+    if rank is None:
+        return
+    enable_lora(part, rank, config.lora_alpha)
     trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
     print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")
+
+
+def merge(model, config):
+    """Adds the updates to the kernels of a trained model, if `adapt` made any."""
+    if getattr(config, "lora_rank", None) is not None:
+        merge_lora(model)

@@ -17,16 +17,15 @@ PACKAGES = ("keras_headattn", "keras", "tensorflow", "tensorflow-text", "numpy")
 LINK = "[keras_headattn](https://github.com/keras-headattn/keras_headattn)"
 
 
-def card(task, model, path, version):
+def card(run, config, model, path, version):
     """Returns the card of what is in a folder and becomes a version, in Markdown, with the metadata of model hubs."""
-    run, config = task.run, task.config
     signatures, operations = _read_signatures(path)
     choice = config.select, config.average, config.average_of
     tags = ["keras_headattn", run.recipe.name, *([] if "attention" in config.without_effect else [config.attention])]
     parts = [
         "\n- ".join(["---\nlibrary_name: keras\ntags:", *tags]) + "\n---",
         f"# {version.parent.name}, version {version.name}",
-        f"{model.count_params():,} parameters, {task.describe()}. {_training(run, *choice)}",
+        f"{model.count_params():,} parameters, {config.description}. {_training(run, *choice)}",
         "## Use",
         *(_use(version, signatures, operations) if signatures else _checkpoints(path)),
         "## Data",

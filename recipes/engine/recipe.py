@@ -11,21 +11,21 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import fields
 
-from keras_headattn._files import check_local, read_json
+from keras_headattn._files import check_local
 from keras_headattn._sentences import read_sentences
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
-from recipes.engine.exported import saved_model_in
 from recipes.engine.exporting import export
 from recipes.engine.heads import check_attentions
 from recipes.engine.lock import locked
 from recipes.engine.loggers import check_loggers
 from recipes.engine.pruning import prune
-from recipes.engine.quiet import quiet_tensorflow, silence
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.run import Run, try_folder
 from recipes.engine.seeds import train_seeds
+from recipes.engine.session import DryRun, session
 from recipes.engine.task import is_cached
-from recipes.engine.training import dry_run, train
+from recipes.engine.training import train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,38 +36,38 @@ class Recipe:
         name: str, its module in `recipes`.
         doc: str, what `--help` prints first.
         settings: its dataclass of settings, a subclass of `recipes.engine.settings.Settings`.
-        task: subclass of `recipes.engine.task.Task`, or a function of the same arguments that returns one.
+        train: function of the settings and of one that opens a `Session` for them: it trains, scores and exports a run.
+        evaluate: function of a finished `Run`, the settings, and files (`None`: those of the settings) to score it on.
+        write: function of a finished `Run`, the settings, the model and folders, which writes a numbered version of a
+            SavedModel into each.
+        task: subclass of `recipes.engine.task.Task`, or a function that returns one, in place of these three.
+        page: True or False for a SavedModel that `recipes.serve` has a page of, with attention or without.
         embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
         quick: dictionary of the settings of `--quick`.
         quick_data: dictionary of those for data that are not embedded, besides.
         files: names of the files that a run's folder has besides those of every recipe.
         check_files: function of the settings that opens the files they name, and raises an `OSError` or a `ValueError`
             if one cannot be read.
-        read: function of the settings that reads the data of files: `recipes.engine.task.Corpora`, or `None` if there
-            are none, or they are read later.
         evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
         commands: dictionary of name to `Command`, besides train, evaluate and export.
-        evaluated_alone: names of the settings that `evaluate` takes with a SavedModel, which has none of its own.
-        evaluate_alone: function that scores one: of the settings, its path, and the files of test sets.
-        of_hparams: function that turns a JSON object of `--config` that names no recipe into settings.
     """
 
     name: str
     doc: str
     settings: type
-    task: Callable
+    train: Callable | None = None
+    evaluate: Callable | None = None
+    write: Callable | None = None
+    task: Callable | None = None
+    page: bool | None = None
     embedded: str | None = None
     quick: dict = dataclasses.field(default_factory=dict)
     quick_data: dict = dataclasses.field(default_factory=dict)
     files: tuple = ()
     check_files: Callable = lambda config: None
-    read: Callable = lambda config: None
     evaluated: tuple = ()
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
-    evaluated_alone: tuple = ()
-    evaluate_alone: Callable | None = None
-    of_hparams: Callable | None = None
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
@@ -77,8 +77,6 @@ class Recipe:
         """Returns a dictionary of name to `Command`."""
         train = "train, evaluate and export; the same command goes on after an interruption"
         evaluate = "score a finished run on its test sets, or on others"
-        if self.evaluate_alone:
-            evaluate += "; or a SavedModel"
         export = "write the SavedModels of a finished run again"
         return {
             "train": Command(self._train, train, self._add_training, continues=True),
@@ -94,25 +92,37 @@ class Recipe:
         check_loggers(config.loggers)
         self.check_files(config)
 
-    def make_task(self, config, run=None, corpora=None):
+    def make_task(self, config, run=None):
         """Returns the `Task` with these settings."""
-        return self.task(config, run or Run(config.run, self), corpora)
+        return self.task(config, run or Run(config.run, self))
 
     def run_of(self, folder):
         """Returns the `Run` in a folder; none, or one of another recipe, is a `ValueError`."""
         run = Run(folder, self)
-        run.config()
+        run.read_config()
         return run
+
+    def open(self, folder, given=None):
+        """Returns the `Run` in a folder, which has finished, and its settings; `given` ones replace the run's."""
+        run = self.run_of(folder)
+        config = run.read_config().changed(given or {})
+        run.check_finished()
+        quiet_tensorflow()
+        return run, config
 
     def finished(self, folder, given=None):
         """Returns the `Task` of a finished run, with what it learned; `given` settings replace the run's."""
-        run = self.run_of(folder)
-        config = run.config().changed(given or {})
-        run.check_finished()
-        quiet_tensorflow()
+        run, config = self.open(folder, given)
         task = self.make_task(config, run)
         task.prepare()
         return task
+
+    def fit(self, config, session):
+        """Trains, scores and exports a run; see `train` above."""
+        if self.task:
+            train(self.make_task(config), session)
+        else:
+            self.train(config, session)
 
     def add_settings(self, parser, without=()):
         """Adds `--config` and an option for every setting not in `without`; returns the group of the most used."""
@@ -160,12 +170,6 @@ class Recipe:
         if name is None:
             return self.settings()
         if name.endswith(".json"):
-            values = read_json(name) if self.of_hparams else None
-            if isinstance(values, dict) and "recipe" not in values:
-                try:
-                    return self.of_hparams(values)
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from error
             return load_config(self.settings, name, self.name)
         if name not in self.config_names():
             raise ValueError(
@@ -205,75 +209,52 @@ class Recipe:
         afresh = options.afresh or options.quick and not hasattr(options, "run")
         if not (afresh or options.seeds):
             Run(config.run, self).check(config)
-        corpora = self._read_early(config, options.seeds)
-        quiet_tensorflow(None if options.seeds else config.xla_cache)
-        if options.dry_run:
-            self._dry_run(config, corpora)
-            return
         if options.seeds:
             train_seeds(self, config, options.seeds, afresh)
             return
+        quiet_tensorflow(config.xla_cache)
+        if options.dry_run:
+            self._dry_run(config)
+            return
+        self.fit(config, functools.partial(session, recipe=self, afresh=afresh))
 
-        train(self.make_task(config, corpora=corpora), afresh)
-
-    def _dry_run(self, config, corpora):
+    def _dry_run(self, config):
         with tempfile.TemporaryDirectory() as folder:
             given = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
-            dry_run(self.make_task(config.changed(given), corpora=corpora))
+            self.fit(config.changed(given), functools.partial(session, recipe=self, of=DryRun))
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 
-    def _read_early(self, config, seeds):
-        """Reads the data of files. Runs of several seeds read them themselves."""
-        if config.strategy == "multi_worker":  # the first worker prepares files for the others
-            return None
-        with silence(config.quiet or seeds):
-            corpora = self.read(config)
-        return None if seeds else corpora
-
     def _add_evaluation(self, parser):
-        self.add_run(parser, {*self.evaluated, *self.evaluated_alone})
+        self.add_run(parser, self.evaluated)
 
     def _evaluate(self, options):
-        given = given_settings(options, {*self.evaluated, *self.evaluated_alone})
-        if path := saved_model_in(options.folder):
-            self._evaluate_alone(options.folder, path, given)
-            return
-        refuse_others(given, self.evaluated, "is that of the run")
+        given = given_settings(options, self.evaluated)
         files = given.pop("test", None)
-        config = self.run_of(options.folder).config().changed(given)
+        config = self.run_of(options.folder).read_config().changed(given)
         config.refuse_unused(given | ({"test": files} if files else {}))
         for file in files or ():
             if not os.path.exists(file) and not is_cached(file):
                 raise FileNotFoundError(f"There is no such file. Received: --test {file}")
+        if not self.task:
+            self.evaluate(*self.open(options.folder, given), files)
+            return
         task = self.finished(options.folder, given)
         tests = task.load_tests(files)
         if not tests:
             raise ValueError(f"The run has no test set. Give --test. Received: {options.folder}, without --test")
         task.evaluate(task.run.load_model(), tests)
 
-    def _evaluate_alone(self, folder, path, given):
-        if self.evaluate_alone is None:
-            raise ValueError(f"recipes.{self.name} evaluates folders of runs. Received: {folder}, a SavedModel")
-        refuse_others(given, self.evaluated_alone, "is only for runs: a SavedModel has its own")
-        files = given.pop("test", None)
-        if not files:
-            raise ValueError(f"A SavedModel has no test set of its own. Give --test. Received: {folder}")
-        config = self.settings().changed(given)
-        config.refuse_unused(given | {"test": files})
-        check_readable(*files, encoding=getattr(config, "encoding", None))
-        quiet_tensorflow()
-        self.evaluate_alone(config, path, files)
-
     def _export(self, options):
-        task = self.finished(options.folder, given_settings(options, self.exported))
-        if not task.config.export:
+        given = given_settings(options, self.exported)
+        run, config = self.open(options.folder, given)
+        if not config.export:
             raise ValueError(
                 f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
             )
-
+        write = self.finished(options.folder, given).export if self.task else functools.partial(self.write, run, config)
         busy = f"Another process trains or exports this run. Wait for it. Received: {options.folder}"
         with locked(options.folder, busy):
-            export(task, task.run.load_model())
+            export(run, config, run.load_model(), write, self.page)
 
     def _prune(self, options):
         if not 0 < options.keep <= 1:
@@ -283,11 +264,10 @@ class Recipe:
             raise ValueError(f"The folder of the new run must not exist yet. Received: {options.output}")
         run = self.run_of(options.folder)
         run.check_finished()
-        config = run.config()
+        config = run.read_config()
         self.check(config)
         quiet_tensorflow()
-
-        prune(self.make_task(config, run), options.keep, options.by, options.output)
+        prune(run, config, options.keep, options.by, options.output)
 
 
 def _add_prune(parser):

@@ -195,7 +195,7 @@ class Run:
 
     def _differences(self, config):
         path = self.folder / "config.json"
-        old = self.config() if path.exists() else config
+        old = self.read_config() if path.exists() else config
         then, now = _by_name(old), _by_name(config)
         return [
             f"{name}={then.get(name)!r} (now {now.get(name)!r})"
@@ -203,7 +203,7 @@ class Run:
             if then.get(name) != now.get(name)
         ]
 
-    def config(self):
+    def read_config(self):
         """Reads the settings of a run that has been started."""
         path = self.folder / "config.json"
         if not path.exists():
@@ -211,6 +211,16 @@ class Run:
                 f"There is no run in the folder, which has no config.json. Train one first. Received: {self.folder}"
             )
         return load_config(self.recipe.settings, path, self.recipe.name)
+
+    def name_results(self, config, tests, names):
+        """Names test sets apart from the run's own results, where the settings of these names differ from the run's."""
+        own, mine = ({name: getattr(each, name) for name in names} for each in (self.read_config(), config))
+        for arguments in [name for name in names if isinstance(mine[name], dict)]:
+            own |= own.pop(arguments)
+            mine |= mine.pop(arguments)
+        other = {name: value for name, value in mine.items() if value != own[name]}
+        suffix = "".join(f",{name}={value}" for name, value in other.items()).replace("/", "_")
+        return {name + suffix: test for name, test in tests.items()}
 
     def check_finished(self):
         """Checks that there is a finished model."""

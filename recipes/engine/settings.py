@@ -22,7 +22,6 @@ from recipes.engine.config import (
     settings,
     takers,
 )
-from recipes.engine.training import make_callbacks, make_trainer
 
 VALIDATION_SHARE = 0.1  # of --train, where nothing is said
 REGULARIZERS = {"frobenius": Frobenius, "disagreement": Disagreement, "cosine": CosineSimilarity}
@@ -113,10 +112,9 @@ class Devices:
         None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", changeable=True, at_least=1
     )
     compile_arguments: dict = option(
-        {},
+        {"jit_compile": None, "steps_per_execution": 1},
         "of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
         changeable=True,
-        of=[make_trainer],
     )
     xla_cache: str | None = option(
         None,
@@ -134,11 +132,10 @@ class Output:
 
     samples: int = option(5, "examples that the SavedModel is tried on at the end", changeable=True, at_least=0)
     callback_arguments: dict = option(
-        {},
+        {"save_steps": 1000, "gradient_norm": False, "profile_steps": ()},
         "save_steps=1000: save the state of training every so many steps, none: after each epoch alone; "
         "gradient_norm=true: the gradient's norm in TensorBoard; profile_steps=10,20: first and last step to profile",
         changeable=True,
-        of=[make_callbacks],
     )
     loggers: tuple[str, ...] = option(
         (), "log to Weights & Biases and MLflow, too: see docs/loggers.md", ("wandb", "mlflow"), changeable=True
@@ -174,14 +171,15 @@ class Settings(Heads, Training, Devices, Output):
 
     A subclass names in `SOURCES` its settings that say what to train on, in `MOST_USED` those that `--help` lists
     first, in `SIZE_OPTIONS` those that make the model smaller (`"model_arguments.num_layers"`, say), in `PRETRAINED`
-    those that give it trained weights, and in `without_effect` those that have no effect beside the others, which
-    TensorBoard leaves out.
+    those that give it trained weights, in `EXPORTED` what the names of its folders of SavedModels end with, and in
+    `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
     """
 
     SOURCES = ()
     MOST_USED = ("attention", "epochs", "learning_rate", "run")
     SIZE_OPTIONS = ()
     PRETRAINED = ()
+    EXPORTED = ("",)  # what the names of the folders of SavedModels end with
     without_effect = ()
 
     def __post_init__(self):
@@ -193,7 +191,7 @@ class Settings(Heads, Training, Devices, Output):
         check_ranges(self)
         check_passed_on(self)
         self._source()
-        steps = self.callback_arguments.get("profile_steps", (1, 1))
+        steps = self.callback_arguments["profile_steps"] or (1, 1)
         if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
             raise ValueError(
                 f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
@@ -288,9 +286,19 @@ class Settings(Heads, Training, Devices, Output):
         return {}
 
     @property
+    def description(self):
+        """The model in a few words."""
+        return f"{self.attention} attention"
+
+    @property
     def export_folder(self):
         """The folder of SavedModels; `None` for none."""
         return self.export and self.export.replace("{run}", pathlib.Path(self.run).name)
+
+    @property
+    def export_folders(self):
+        """The folders of SavedModels, of which a recipe may write several kinds."""
+        return [f"{self.export_folder}{suffix}" for suffix in self.EXPORTED] if self.export else []
 
 
 def check_encoding(encoding):

@@ -6,7 +6,6 @@ import re
 
 from keras_headattn.training import Model, default_jit
 from recipes.engine.fingerprint import fingerprint
-from recipes.engine.loggers import RunLoggers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,17 +75,13 @@ class Task:
     Args:
         config: the settings.
         run: `Run`.
-        corpora: the data of the settings, if they have been read, as `Recipe.read` does. Default `None`.
     """
 
-    page = None  # of SavedModels, by `recipes.serve`: True if it shows where heads look; `None` for none
     details = ()  # names of logs that only history and TensorBoard show
 
-    def __init__(self, config, run, corpora=None):
+    def __init__(self, config, run):
         self.config = config
         self.run = run
-        self.corpora = corpora
-        self.loggers = RunLoggers(config.loggers, run, config.quiet)
         self.data = None
 
     def check(self):
@@ -134,10 +129,6 @@ class Task:
         """Returns a list of metrics, weighted as the loss is."""
         return []
 
-    def describe(self):
-        """Returns the model in a few words."""
-        return f"{self.config.attention} attention"
-
     def uses_xla(self):
         """True if XLA compiles training where the settings leave that open."""
         return default_jit()
@@ -165,16 +156,6 @@ class Task:
         """Returns callbacks without memory, of the first worker alone, which no other worker waits for."""
         return []
 
-    def name_results(self, tests, names):
-        """Names test sets apart from the run's own results, where the settings of these names differ."""
-        own, mine = ({name: getattr(each, name) for name in names} for each in (self.run.config(), self.config))
-        for arguments in [name for name in names if isinstance(mine[name], dict)]:
-            own |= own.pop(arguments)
-            mine |= mine.pop(arguments)
-        other = {name: value for name, value in mine.items() if value != own[name]}
-        suffix = "".join(f",{name}={value}" for name, value in other.items()).replace("/", "_")
-        return {name + suffix: test for name, test in tests.items()}
-
     def load_tests(self, files=None):
         """Returns the test sets of a finished run, or those in other files: dictionary by name."""
         raise NotImplementedError
@@ -187,12 +168,8 @@ class Task:
         """Returns the operations of the model on one example of a size that papers count with; `None`: not counted."""
         return None
 
-    def export_folders(self):
-        """Returns the folders of SavedModels, which the engine tries before training."""
-        return [self.config.export_folder]
-
     def export(self, model, *folders):
-        """Writes a numbered version into each of these folders, which stand for `export_folders`, and tries it.
+        """Writes a numbered version into each of these folders, which stand for `config.export_folders`, and tries it.
 
         The engine shows them where they belong, once they are complete.
         """

@@ -46,7 +46,7 @@ def write_scores(run):
     written, translations say, texts by `samples/SET`.
     """
     with tf.summary.create_file_writer(run.log_dir).as_default():
-        shown = shown_settings(run.config()).items()
+        shown = shown_settings(run.read_config()).items()
         tf.summary.text("settings", _table(["setting", "value"], [[name, str(value)] for name, value in shown]), step=0)
         for path in sorted(run.results.glob("*/confusion.png")):
             image = tf.io.decode_png(path.read_bytes(), channels=3)

@@ -7,7 +7,6 @@
         --attention-arguments alpha=0.1 beta=0.1 --seeds 1 2 3 4 5
     python -m recipes.glue --train train.csv --text-column review --label-column stars --checkpoint MODEL
     python -m recipes.glue evaluate runs/glue
-    python -m recipes.glue evaluate saved_models/cola --task cola --test dev.tsv
     python -m recipes.glue export runs/glue
     python -m recipes.glue classify runs/glue < sentences.txt
     python -m recipes.glue explain runs/glue --file sentences.txt
@@ -27,10 +26,8 @@ from recipes.engine.recipe import Recipe, check_readable
 from recipes.engine.texts.explain import explain_command
 from recipes.engine.texts.lines import classify_command
 from recipes.engine.texts.settings import COLUMNS, OF_FILES
-from recipes.glue.data import read_corpora, read_unlabelled
-from recipes.glue.exported import evaluate_saved_model
+from recipes.glue.data import read_unlabelled
 from recipes.glue.glue_tasks import SUBMISSION
-from recipes.glue.hparams import of_hparams
 from recipes.glue.settings import GlueConfig
 from recipes.glue.submission import collect, predict_tests, write_zip
 from recipes.glue.tasks import make_task
@@ -42,10 +39,6 @@ def _check_files(config):
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint")
     check_readable(*config.train, *config.validation_files, *config.test, encoding=config.encoding)
-
-
-def _read(config):
-    return read_corpora(config) if config.data in ("train", "glue") else None
 
 
 def _add_submit(parser):
@@ -76,7 +69,7 @@ def _submit(options):
 def _predicted(folder, options):
     """Returns the run in a folder, whose predictions of the test sets are written, if they are not."""
     run = RECIPE.run_of(folder)
-    config = run.config() if options.glue is None else run.config().changed({"glue": options.glue})
+    config = run.read_config() if options.glue is None else run.config().changed({"glue": options.glue})
     if config.glue_task is None:
         raise ValueError(f"The run in {folder} is not one of a GLUE task. Received: task={config.task}")
     known = set() if options.glue else {path.stem for path in (run.folder / "submission").glob("*.tsv")}
@@ -91,6 +84,7 @@ def _predicted(folder, options):
 RECIPE = Recipe(
     name="glue",
     doc=__doc__,
+    page=True,
     settings=GlueConfig,
     task=make_task,
     embedded="number_tasks",
@@ -98,12 +92,8 @@ RECIPE = Recipe(
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),
     files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission", "explained"),
     check_files=_check_files,
-    read=_read,
     evaluated=("test", *FILES),
-    evaluated_alone=("test", "task", "predict", "labels", "score", *FILES),
-    evaluate_alone=evaluate_saved_model,
     exported=("export", "export_arguments"),
-    of_hparams=of_hparams,
     commands={
         "classify": classify_command(lambda: RECIPE),
         "explain": explain_command(),

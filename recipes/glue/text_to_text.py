@@ -94,7 +94,7 @@ class TextToText(Glue):
 
     def make_targets(self, names=None):
         # T5's texts begin with column names: a finished run keeps those that it was trained with.
-        config = self.config if self.data else self.run.config()
+        config = self.config if self.data else self.run.read_config()
         return targets_of(config, names, self.data and self.data.train, self.kinds)
 
     def encode(self, corpus):

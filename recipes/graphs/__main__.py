@@ -22,12 +22,10 @@ import os
 import sys
 
 from recipes.engine.command import Command, portions
-from recipes.engine.exported import saved_model_in
 from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_others
 from recipes.engine.search import DECODING
-from recipes.graphs.data import load_corpora
 from recipes.graphs.explaining import explain
-from recipes.graphs.exported import SavedGraphToText
+from recipes.graphs.exported import SavedGraphToText, saved_model_in
 from recipes.graphs.files import graph_of_line
 from recipes.graphs.settings import GraphsConfig
 from recipes.graphs.task import WriteGraphs
@@ -37,10 +35,6 @@ def _check_files(config):
     for path in (*config.train, *(() if config.validation_share else config.validation), *config.test):
         if not os.path.exists(path):
             raise FileNotFoundError(f"No such file or folder. Received: {path}")
-
-
-def _read(config):
-    return load_corpora(config) if config.train else None
 
 
 def _add_write(parser):
@@ -112,7 +106,6 @@ RECIPE = Recipe(
     quick_data=dict(tokens_per_batch=1_000, vocabulary_arguments=dict(min_count=1), max_length=100),
     files=("vocabulary.json", "categories.json", "explained"),
     check_files=_check_files,
-    read=_read,
     evaluated=(*DECODING, "metrics", "test", "format", "encoding", "max_graphs"),
     exported=(*WRITING, "export", "samples"),
     commands={

@@ -1,10 +1,11 @@
 """Texts of graphs by a SavedModel, without its run."""
 
+import contextlib
+import pathlib
 import re
 
 import tensorflow as tf
 
-from recipes.engine.exported import load_saved_model
 from recipes.graphs.corpus import graph_tensors
 from recipes.graphs.graph_to_text import Description
 
@@ -38,3 +39,25 @@ class SavedGraphToText:
             pairs = zip(found["texts"].numpy(), found["scores"].numpy(), strict=True)
             descriptions += [Description(text.decode("utf-8"), float(score), ()) for text, score in pairs]
         return descriptions
+
+
+def saved_model_in(folder):
+    """Returns the path of the SavedModel in a folder: itself, or its latest version; `None` without one."""
+    folder = pathlib.Path(folder)
+    versions = [path for path in folder.glob("*/saved_model.pb") if path.parent.name.isdecimal()]
+    if (folder / "config.json").exists():  # a run
+        return None
+    if (folder / "saved_model.pb").is_file():
+        return folder
+    return max((path.parent for path in versions), key=lambda path: int(path.name), default=None)
+
+
+def load_saved_model(path):
+    """Loads a SavedModel. Keep it: its signatures do not keep it alive."""
+    with contextlib.suppress(ImportError):
+        import tensorflow_text  # noqa: F401  (operations that it may need)
+    try:
+        return tf.saved_model.load(str(path))
+    except (OSError, tf.errors.OpError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"The SavedModel cannot be loaded: {reason}. Received: {path}") from error

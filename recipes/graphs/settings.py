@@ -141,3 +141,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
             )
         if not self.metrics or len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"Give --metrics, each once. Received: metrics={' '.join(self.metrics) or 'none'}")
+
+    @property
+    def description(self):
+        return f"{self.model_argument('num_layers')} blocks of {super().description}"

@@ -10,10 +10,10 @@ from keras_headattn._files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test
+from recipes.engine.optimizer import make_optimizer
 from recipes.engine.proportions import fitting_batch
 from recipes.engine.search import DECODING
 from recipes.engine.task import Task, named_apart
-from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
 from recipes.graphs.corpus import SPLITS, graph_tensors
 from recipes.graphs.data import by_category, load_corpora, load_tests
@@ -44,7 +44,7 @@ class WriteGraphs(Task):
         make_writer(self.config, types.SimpleNamespace(**dict.fromkeys(names, 8), forbidden_ids=()))
 
     def load(self):
-        self.data = self.corpora or load_corpora(self.config)
+        self.data = load_corpora(self.config)
 
     def prepare(self):
         path = self.run.folder / VOCABULARY
@@ -112,9 +112,6 @@ class WriteGraphs(Task):
     def make_metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
-    def describe(self):
-        return f"{self.config.model_argument('num_layers')} blocks of {super().describe()}"
-
     def throughput(self, batches):
         return lambda: batches.num_tokens["target"], "tokens_per_second"
 
@@ -144,8 +141,8 @@ class WriteGraphs(Task):
             if corpus.damaged:
                 print(corpus.summary())
         if files is not None:
-            tests = named_apart(tests, self.run.config().names_of_tests)
-        return self.name_results(tests, DECODING)
+            tests = named_apart(tests, self.run.read_config().names_of_tests)
+        return self.run.name_results(self.config, tests, DECODING)
 
     def graph_to_text(self, model, **options):
         """Returns a `GraphToText` with the settings of decoding, and other `options` over them."""

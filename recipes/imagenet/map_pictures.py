@@ -28,7 +28,7 @@ def image(options):
         if not pathlib.Path(name).is_file():
             raise FileNotFoundError(f"There is no such file. Received: {name}")
     runs = by_title(options.runs, _image_run)
-    models = [(title, run.load_model(), run.config()) for title, run in runs.items()]
+    models = [(title, run.load_model(), run.read_config()) for title, run in runs.items()]
     for name in options.files:
         maps, sizes = {}, {}
         for title, model, config in models:
@@ -61,7 +61,7 @@ def classify(options):
 
 def _image_run(folder):
     run = RECIPE.run_of(folder)
-    if run.config().attention == "none":
+    if run.read_config().attention == "none":
         raise ValueError(
             f"A run without attention has no maps. Give one with attention. Received: {folder}, attention=none"
         )
@@ -98,7 +98,7 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
         filters: width of the classifier's first stage.
         max_images: use only so many images of each split; `None`: all.
     """
-    config = run.config()
+    config = run.read_config()
     if max_images is not None:
         config = dataclasses.replace(config, max_images=min(max_images, config.max_images or max_images))
     model = run.load_model()

@@ -135,6 +135,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     SOURCES = ("images", "records", "tfds", "embedded")
     MOST_USED = ("images", "validation", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = ("model", "model_arguments.filters", "model_arguments.num_layers")
+    EXPORTED = ("", "_tensors")
 
     schedule: str = option(
         "step", "after warm-up the rate falls; step: see --decay-epochs; cosine: to 0 at --epochs", ("step", "cosine")
@@ -242,3 +243,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
         if self.resized is not None:
             return self.resized
         return round(self.image_size * 256 / 224) if self.augmentation == "inception" else self.image_size
+
+    @property
+    def description(self):
+        return f"{self.model}, attention {self.attention}"

@@ -14,8 +14,8 @@ from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
 from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import smoke_test
+from recipes.engine.optimizer import make_optimizer
 from recipes.engine.task import Corpora, Task
-from recipes.engine.training import make_optimizer
 from recipes.imagenet.augmentation import decode
 from recipes.imagenet.batches import ImageBatches
 from recipes.imagenet.data import evaluation_pixels, fingerprint, load_training, load_validation, training_batches
@@ -86,9 +86,6 @@ class ImageNet(Task):
         size = self.config.image_size
         return count_flops(lambda: model(tf.zeros((1, size, size, 3))))
 
-    def describe(self):
-        return f"{self.config.model}, attention {self.config.attention}"
-
     def warmup(self, steps):
         epochs = self.config.warmup_epochs
         return round((min(5, self.config.epochs / 10) if epochs is None else epochs) * steps)
@@ -130,12 +127,12 @@ class ImageNet(Task):
         return [LambdaCallback(on_epoch_end=lambda epoch, logs: report_damaged(path, batches, validation))]
 
     def load_tests(self, files=None):
-        config, own = self.config, self.run.config()
+        config, own = self.config, self.run.read_config()
         if any(getattr(config, name) != getattr(own, name) for name in (*config.SOURCES, "validation_split")):
             config = config.changed({"validation": config.validation_split})  # other images are all for the test
         tests = {config.validation_split: load_validation(config, self.class_names)}
         is_own = config.validation_split == own.validation_split
-        return self.name_results(tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))
+        return self.run.name_results(self.config, tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))
 
     def evaluate(self, model, tests):
         for name, source in tests.items():
@@ -144,9 +141,6 @@ class ImageNet(Task):
 
     def next_commands(self):
         return [f"python -m recipes.imagenet classify {self.config.run} FILE"]
-
-    def export_folders(self):
-        return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
 
     def export(self, model, folder, tensors_folder):
         config, names = self.config, self.class_names

@@ -22,7 +22,6 @@ from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.pretrain.export import import_pretrained
-from recipes.pretrain.hparams import of_hparams
 from recipes.pretrain.prepare import prepare
 from recipes.pretrain.settings import PretrainConfig
 from recipes.pretrain.task import Pretrain
@@ -69,7 +68,6 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=("test",),
     exported=("export",),
-    of_hparams=of_hparams,
     commands={
         "prepare": Command(
             _prepare,

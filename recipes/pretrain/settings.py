@@ -154,3 +154,7 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
     def records_folder(self):
         """Folder of the records."""
         return self.records or f"{self.run}/records"
+
+    @property
+    def description(self):
+        return f"{self.objective}, {self.size}, {super().description}"

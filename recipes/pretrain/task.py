@@ -11,10 +11,10 @@ from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
+from recipes.engine.optimizer import make_optimizer
 from recipes.engine.proportions import fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Corpora, Task, check_batch_size, named_apart
-from recipes.engine.training import make_optimizer
 from recipes.pretrain.batches import SequenceBatches, read_held_out
 from recipes.pretrain.data import MaskedSequences, number_held_out, read_tests
 from recipes.pretrain.documents import Documents
@@ -131,9 +131,6 @@ class Pretrain(Task):
     def make_loss(self):
         return None  # the model has its own
 
-    def describe(self):
-        return f"{self.config.objective}, {self.config.size}, {super().describe()}"
-
     def throughput(self, batches):
         return lambda: batches.num_tokens, "tokens_per_second"
 
@@ -146,8 +143,8 @@ class Pretrain(Task):
 
     def load_tests(self, files=None):
         if files is not None:
-            return named_apart(self._read_tests(files), [HELD_OUT, *self.run.config().test])
-        own = self.run.config()
+            return named_apart(self._read_tests(files), [HELD_OUT, *self.run.read_config().test])
+        own = self.run.read_config()
         tests = self._read_tests(own.test)
         if is_complete(own.records_folder):
             self.run.check_data(self.fingerprint())

@@ -25,7 +25,6 @@ from recipes.engine.command import Command, fill_in_samples
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.rationales.convert import convert
-from recipes.rationales.data import read_corpora
 from recipes.rationales.explaining import explain
 from recipes.rationales.scoring import score_runs
 from recipes.rationales.settings import RationalesConfig
@@ -39,10 +38,6 @@ def _check_files(config):
         check_checkpoint(config.checkpoint, "--checkpoint")
     if config.eraser:
         check_readable(*(f"{config.data_folder}/{name}.jsonl" for name in ("train", "val", "test")))
-
-
-def _read(config):
-    return read_corpora(config) if config.eraser else None
 
 
 def _add_kinds(parser, default):
@@ -115,7 +110,6 @@ RECIPE = Recipe(
     quick_data=dict(train_examples=100, test_examples=20, max_windows=1, window=128),
     files=("labels.txt", "tokenizer.json", "vocab.txt", "states", "explained"),
     check_files=_check_files,
-    read=_read,
     evaluated=("eraser", "test_examples"),
     commands={
         "score": Command(_score, "how well scores of words find evidence, and what the model needs", _add_score),

@@ -108,3 +108,9 @@ class RationalesConfig(Data, Model, Settings):
     def states_folder(self):
         """Folder of the states."""
         return self.states or f"{self.run}/{STATES}"
+
+    @property
+    def description(self):
+        layers = self.model_argument("trainable_layers")
+        trained = f"last {layers} blocks trained" if layers else "frozen encoder"
+        return f"{super().description}, {self.checkpoint or self.size}, {trained}"

@@ -14,9 +14,9 @@ from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
+from recipes.engine.optimizer import make_optimizer
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
-from recipes.engine.training import make_optimizer
 from recipes.engine.vocabularies import learn_tokenizer
 from recipes.rationales.batches import DocumentBatches
 from recipes.rationales.data import classes_of, document_of, query_of, read_corpora, read_split
@@ -43,7 +43,7 @@ class Rationales(Task):
         return make_classifier(encoder, num_classes, self.config.model_arguments, self.config.seed)
 
     def load(self):
-        self.data = self.corpora or read_corpora(self.config)
+        self.data = read_corpora(self.config)
         classes, _ = classes_of(self.data.train)
         for corpus in (self.data.train, self.data.validation, *self.data.tests.values()):
             labels_of(corpus, classes)  # an unknown class is reported before training, not after it
@@ -137,16 +137,11 @@ class Rationales(Task):
     def uses_xla(self):
         return False  # XLA lacks cuDNN's LSTM kernels, and compiles an LSTM slowly for a CPU
 
-    def describe(self):
-        source = self.config.checkpoint or self.config.size
-        layers = self.config.model_argument("trainable_layers")
-        return f"{super().describe()}, {source}, {f'last {layers} blocks trained' if layers else 'frozen encoder'}"
-
     def throughput(self, batches):
         return lambda: batches.num_examples, "documents_per_second"
 
     def load_tests(self, files=None):
-        return self.name_results({"test": self.read_split("test")}, ("eraser", "test_examples"))
+        return self.run.name_results(self.config, {"test": self.read_split("test")}, ("eraser", "test_examples"))
 
     def read_split(self, name):
         """Reads a split of the settings."""

@@ -18,7 +18,7 @@ evolving_dc.
 from recipes.engine.command import Command
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.series.settings import SeriesConfig
-from recipes.series.task import SeriesTask
+from recipes.series.train import evaluate, learned, predict, read, report_cut, train, write
 
 OF_FILES = ("id_column", "encoding")  # may differ from the training set's
 
@@ -35,23 +35,25 @@ def _add_predict(parser):
 
 def _predict(options):
     given = given_settings(options, OF_FILES)
-    config = RECIPE.run_of(options.folder).config().changed(given)
+    config = RECIPE.run_of(options.folder).read_config().changed(given)
     check_readable(options.file, encoding=config.encoding)
-    task = RECIPE.finished(options.folder, given)
-    part = task.read(options.file, labelled=False)
-    channels = len(task.notes["mean"])
+    run, config = RECIPE.open(options.folder, given)
+    part, notes = read(config, options.file, labelled=False), learned(run)
+    channels, classes = len(notes["mean"]), notes.get("classes")
     if part.series[0].shape[1] != channels:
         raise ValueError(f"Series must have {channels} channels. Received: {part.series[0].shape[1]}, {options.file}")
-    task.report_cut(options.file, part.series)
-    for row in task.predict(task.run.load_model(), part.series):
-        print(task.classes[row.argmax()] if task.classes else f"{row[0]:.6g}", flush=True)
+    report_cut(options.file, part.series, notes)
+    for row in predict(config, notes, run.load_model(), part.series):
+        print(classes[row.argmax()] if classes else f"{row[0]:.6g}", flush=True)
 
 
 RECIPE = Recipe(
     name="series",
     doc=__doc__,
     settings=SeriesConfig,
-    task=SeriesTask,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="marked_values",
     quick=dict(
         epochs=4,

@@ -20,11 +20,11 @@ import dataclasses
 import json
 
 from keras_headattn.interop._checkpoints import check_checkpoint
+from keras_headattn.serving import Tagger
 from recipes.engine.command import Command, portions
 from recipes.engine.recipe import Recipe, check_readable
-from recipes.tag.data import read_corpora
 from recipes.tag.settings import OF_FILES, TagConfig
-from recipes.tag.task import Tag
+from recipes.tag.train import evaluate, learned, train, write
 
 
 def _check_files(config):
@@ -41,8 +41,8 @@ def _add_predict(parser):
 def _predict(options):
     """Prints a JSON object for each line of a file or standard input."""
     check_readable(options.file)
-    task = RECIPE.finished(options.folder)
-    tagger = task.tagger(task.run.load_model())
+    run, config = RECIPE.open(options.folder)
+    tagger = Tagger(run.load_model(), *learned(run), config.max_length)
     for texts in portions(options.file):
         for text, found in zip(texts, tagger(texts), strict=True):
             entities = [dataclasses.asdict(entity) | {"score": round(entity.score, 4)} for entity in found]
@@ -52,14 +52,16 @@ def _predict(options):
 RECIPE = Recipe(
     name="tag",
     doc=__doc__,
+    page=False,
     settings=TagConfig,
-    task=Tag,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="names",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None),
     quick_data=dict(max_examples=500, max_length=32),
     files=("labels.txt", "tokenizer.json", "vocab.txt"),
     check_files=_check_files,
-    read=read_corpora,
     evaluated=("test", *OF_FILES),
     exported=("export", "export_arguments"),
     commands={

@@ -10,7 +10,6 @@
     python -m recipes.translate prepare --records records/mine --train ... --validation ...
     python -m recipes.translate lengths records/mine
     python -m recipes.translate evaluate runs/translate
-    python -m recipes.translate evaluate saved_models/translate --test test.en test.de
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
     python -m recipes.translate score runs/translate source.en target.de
@@ -33,7 +32,6 @@ from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.translate.convert import convert
 from recipes.translate.corpora import load_corpora, read_files
-from recipes.translate.exported import evaluate_saved_model
 from recipes.translate.lengths import describe, draw
 from recipes.translate.prepare import prepare
 from recipes.translate.scoring import print_scores
@@ -56,10 +54,6 @@ def _check_files(config):
             print(f"--{name} has a file to train on: scores will be too high. Received: {', '.join(sorted(same))}")
 
 
-def _read(config):
-    return load_corpora(config) if config.data in ("train", "iwslt") else None
-
-
 def _add_translate(parser):
     RECIPE.add_run(parser, DECODING)
     parser.add_argument(
@@ -80,7 +74,7 @@ def _add_translate(parser):
 def _translate(options):
     check_readable(*[path for path in (options.file, options.prefixes) if path])
     given = given_settings(options, DECODING)
-    config = RECIPE.run_of(options.folder).config().changed(given)
+    config = RECIPE.run_of(options.folder).read_config().changed(given)
     most = config.search_arguments["num_samples"] or config.beam_size
     if options.n_best is not None and not 1 <= options.n_best <= most:
         raise ValueError(
@@ -222,6 +216,7 @@ def _convert(options):
 RECIPE = Recipe(
     name="translate",
     doc=__doc__,
+    page=True,
     settings=TranslateConfig,
     task=Translate,
     embedded="numbers",
@@ -244,7 +239,6 @@ RECIPE = Recipe(
         "shortlist.npz",
     ),
     check_files=_check_files,
-    read=_read,
     evaluated=(*DECODING, "metrics", "embeddings", "comet_model", "test", "columns", "iwslt", "tfds", "splits"),
     evaluated_alone=(
         "metrics",
@@ -256,7 +250,6 @@ RECIPE = Recipe(
         "test",
         "columns",
     ),  # fmt: skip
-    evaluate_alone=evaluate_saved_model,
     exported=(*DECODING, "export", "samples", "export_arguments"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),

@@ -113,7 +113,7 @@ def ablation(options):
     drops = {}
     for title, run in by_title(options.runs, RECIPE.run_of).items():
         sources, references = lines_of_test(run, options.sentences, "sources", "references")
-        config, transformer = run.config(), run.load_model()
+        config, transformer = run.read_config(), run.load_model()
         (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
         translate = make_translator(transformer, make_text(config, None, run.folder), **config.greedy_decoding)
 
@@ -153,6 +153,6 @@ def _posteriors(run, maps, numbers):
     if any(layer.posteriors is None for layer in layers.values()):
         raise ValueError(
             "Attention of clusters is that of --attention disentangled_mask. "
-            f"Received: {run.folder}, attention={run.config().attention}"
+            f"Received: {run.folder}, attention={run.read_config().attention}"
         )
     return {number: (layer.posteriors, layer.key_posteriors) for number, layer in layers.items()}

@@ -217,6 +217,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
         "size", "model_arguments.num_layers", "model_arguments.hidden_dim", "model_arguments.intermediate_dim",
     )  # fmt: skip
     PRETRAINED = ("pretrained",)
+    EXPORTED = ("", "_ids")
     SIZES = SIZES
 
     warmup_steps: int | None = option(

@@ -17,10 +17,10 @@ from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import smoke_test
+from recipes.engine.optimizer import make_optimizer
 from recipes.engine.proportions import fitting_batch, fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete, take_files
 from recipes.engine.task import Task, named_apart
-from recipes.engine.training import make_optimizer
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files, stream_training
 from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
@@ -40,8 +40,6 @@ LEAST_TOKENS = 512  # of a batch that fits little data
 class Translate(Task):
     """Transformer that translates, its text and its vocabulary."""
 
-    page = True
-
     def check(self):
         check_metrics(*self._metrics())
         if self.config.moses:
@@ -53,7 +51,7 @@ class Translate(Task):
             make_transformer(self.config, 8, 8)
 
     def load(self):
-        self.data = self.corpora or load_corpora(self.config)
+        self.data = load_corpora(self.config)
 
     def fingerprint(self):
         found, folder = super().fingerprint(), self.config.records
@@ -195,13 +193,13 @@ class Translate(Task):
         else:
             how = self.config.columns, self.config.max_sentences, self.config.languages
             tests = {name: read_files(pair, *how) for name, pair in files_of_tests(files).items()}
-            tests = named_apart(tests, self.run.config().names_of_tests)
+            tests = named_apart(tests, self.run.read_config().names_of_tests)
         check_sizes(tests.values())
-        return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
+        return self.run.name_results(self.config, tests, (*DECODING, "iwslt", "tfds"))
 
     def translator(self, model, **options):
         """Returns a `Translator` with the settings of decoding and `options`; learned positions limit translations."""
-        trained = self.run.config()
+        trained = self.run.read_config()
         names = trained.attention, trained.decoder_attention, trained.cross_attention
         learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names
         if learned and self.config.max_length > trained.max_length:
@@ -253,9 +251,6 @@ class Translate(Task):
         """The arguments of `named_metrics`."""
         config = self.config
         return config.metrics, config.target_language, config.embeddings, config.comet_model
-
-    def export_folders(self):
-        return [self.config.export_folder, f"{self.config.export_folder}_ids"]
 
     def export(self, model, folder, ids_folder):
         config, translator = self.config, self.translator(model)

@@ -36,7 +36,7 @@ def maps_of_test(run, number, kind, batch_size=64):
     too much memory.
     """
     sentences, translations = lines_of_test(run, number, "sources", "hypotheses")
-    transformer, text = run.load_model(), make_text(run.config(), None, run.folder)
+    transformer, text = run.load_model(), make_text(run.read_config(), None, run.folder)
     for start in range(0, len(sentences), batch_size):
         rows = slice(start, start + batch_size)
         yield _text_maps(transformer, text, sentences[rows], translations[rows], kind)
@@ -81,7 +81,7 @@ def num_heads(layer):
 
 def maps_of_sentence(run, sentence, kind):
     """Translates a sentence; returns the translation and the `TextMaps` of both."""
-    config, transformer = run.config(), run.load_model()
+    config, transformer = run.read_config(), run.load_model()
     text = make_text(config, None, run.folder)
     (translation,) = make_translator(transformer, text, **config.decoding)([sentence])
     return translation.text, _text_maps(transformer, text, [sentence], [translation.text], kind)

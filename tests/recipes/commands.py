@@ -1,11 +1,14 @@
 """Commands of the recipes, as a user runs them."""
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 
+from recipes.engine import session as sessions
 from recipes.engine.command import run_command
 from recipes.engine.recipe import named_configs
+from recipes.engine.session import Session, Stopped, session
 from tests.processes import ROOT, run_python
 
 
@@ -62,16 +65,35 @@ def run_here(main, capsys, *arguments):
     return capsys.readouterr().out
 
 
+def train(recipe, config, **given):
+    """Trains, scores and exports a run in this process; further arguments are those of `session`."""
+    recipe.fit(config, functools.partial(session, recipe=recipe, **given))
+
+
 def train_here(recipe, config, monkeypatch, *callbacks):
     """Trains in this process, with further callbacks; the final weights and the history without times."""
-    training = importlib.import_module("recipes.engine.training")
-    make = training.make_callbacks
-    task = recipe.make_task(config)
+    make = sessions.make_callbacks
     with monkeypatch.context() as patch:
-        patch.setattr(training, "make_callbacks", lambda *args, **named: [*make(*args, **named), *callbacks])
-        training.train(task)
-    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in task.run.history()]
-    return task.run.load_model().get_weights(), history
+        patch.setattr(sessions, "make_callbacks", lambda *given: [*make(*given), *callbacks])
+        train(recipe, config)
+    run = recipe.run_of(config.run)
+    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in run.history()]
+    return run.load_model().get_weights(), history
+
+
+def built(recipe, config):
+    """The batches, those of validation, and the compiled trainer of a run that is not trained."""
+    found = []
+
+    class Built(Session):
+        def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, **_):
+            with self.strategy.scope():
+                trainer = self.build_trainer(trainer, model(), optimizer, loss, metrics, jit_compile=False)
+            found.extend([batches, validation, trainer])
+            raise Stopped
+
+    train(recipe, config, of=Built)
+    return found
 
 
 def drawn(figure):

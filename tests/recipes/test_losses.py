@@ -12,9 +12,7 @@ from keras import ops
 from keras_headattn.interop import to_hugging_face
 from keras_headattn.models import T5
 from keras_headattn.text import train_sentencepiece
-from keras_headattn.training import make_strategy
-from recipes.engine.training import make_trainer
-from tests.recipes.commands import command
+from tests.recipes.commands import built, command
 
 COMMON = dict(quiet=True, batch_size=4)
 TEXTS = COMMON | dict(max_examples=24)
@@ -43,19 +41,20 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_loss_of_a_batch_is_the_mean_over_its_labels(name, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path_factory.mktemp("losses"))
-    task = _make_task(name.split()[0], CASES[name])
+    recipe, config = _settings(name.split()[0], CASES[name])
     for num_replicas in (1, 2):
-        strategy = make_strategy(num_replicas)
-        batches, validation = task.make_batches(num_replicas)
-        _, trainer = make_trainer(task, strategy, 8, jit_compile=False)
+        given = {"replicas": num_replicas, "run": f"run-{num_replicas}"}
+        batches, validation, trainer = built(recipe, config.changed(given))
+        strategy = trainer.distribute_strategy
+        assert strategy.num_replicas_in_sync == num_replicas
         for data, training in ((batches, True), (validation, False)):
             batch = next(iter(strategy.experimental_distribute_dataset(data.dataset())))
             loss, expected = _losses(trainer, strategy, batch, training)
             assert loss == pytest.approx(expected, rel=1e-4)
 
 
-def _make_task(name, given):
-    """Returns the task of a quick run, with its data."""
+def _settings(name, given):
+    """Returns the recipe and the settings of a quick run."""
     recipe = command(name).RECIPE
     config = recipe.chosen_settings(argparse.Namespace(config=None, quick=True, run="run")).changed(given)
     if given.get("train"):
@@ -66,12 +65,7 @@ def _make_task(name, given):
             string.ascii_letters.split() + [string.ascii_letters + string.digits], "t5/spiece.model", 80
         )
         pathlib.Path("t5/tokenizer_config.json").write_text('{"extra_ids": 0}')
-    keras.config.set_dtype_policy(config.precision)
-    task = recipe.make_task(config)
-    task.load()
-    task.run.start(config, task.fingerprint())
-    task.prepare()
-    return task
+    return recipe, config
 
 
 def _losses(trainer, strategy, batch, training):

@@ -29,7 +29,7 @@ def recipe_of(folder):
 def runs_of(folder):
     """Returns the finished runs of a folder by seed: of one run itself, or of a folder made by `--seeds`."""
     runs = [recipe_of(path).run_of(path) for path in folders_of_seeds(folder)]
-    found = {run.config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
+    found = {run.read_config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
     if not found:
         raise ValueError(
             f"There is no finished run in the folder. Train one first, or several by --seeds. Received: {folder}"
@@ -41,8 +41,8 @@ def read_predictions(runs, test):
     """Labels `(N,)` and probabilities `(N, C)` on a test set, of all seeds one below the other."""
     labels, probabilities = [], []
     for run in runs.values():
-        if run.config().predicts != "class":
-            raise ValueError(f"{run.folder} predicts no classes. Received: {run.config().predicts}")
+        if run.read_config().predicts != "class":
+            raise ValueError(f"{run.folder} predicts no classes. Received: {run.read_config().predicts}")
         names = list(read_lines(run.folder / "labels.txt"))
         header, *lines = read_lines(run.results / test / "predictions.tsv")
         rows = [line.split("\t") for line in lines]

@@ -6,9 +6,9 @@ from keras_headattn._files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor, write_examples
 from recipes.engine.fresh_process import packages_of, smoke_test
+from recipes.engine.optimizer import column_trainer
 from recipes.engine.task import Task, named_apart
 from recipes.engine.texts.evaluation import evaluate
-from recipes.engine.training import column_trainer
 
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
@@ -25,8 +25,6 @@ class TextTask(Task):
 
     A subclass has the methods of `Task` that are missing here, and those that raise an error.
     """
-
-    page = True
 
     def read(self):
         """Returns the texts of the settings, `Corpora`."""
@@ -61,7 +59,7 @@ class TextTask(Task):
         raise NotImplementedError
 
     def load(self):
-        self.data = self.corpora or self.read()
+        self.data = self.read()
         self.targets = self.make_targets()
         for corpus in (self.data.validation, *self.data.tests.values()):
             self.targets.of(corpus)  # an unknown label is reported before training, not after it
@@ -125,11 +123,11 @@ class TextTask(Task):
         else:
             tests = self.read_tests(files)
         if files is None:
-            return self.name_results(tests, ("tfds", "drop_labels", "max_examples"))
-        return named_apart(tests, self.run.config().names_of_tests)
+            return self.run.name_results(self.config, tests, ("tfds", "drop_labels", "max_examples"))
+        return named_apart(tests, self.run.read_config().names_of_tests)
 
     def evaluate(self, model, tests):
-        is_pair = self.run.config().is_pair
+        is_pair = self.run.read_config().is_pair
         if is_pair != self.is_pair:
             trained = "pairs: it needs" if is_pair else "single texts: it takes no"
             raise ValueError(f"The run is of {trained} --second-column. Received: {self.config.second_column!r}")

@@ -98,4 +98,4 @@ def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys
     table.write_text(good)
     main(["--config", str(tmp_path / "settings.json"), "--afresh"])
     assert [path.name for path in (tmp_path / "run" / "results").iterdir()] == ["test"]
-    assert Run(tmp_path / "run", RECIPE).config() == config
+    assert Run(tmp_path / "run", RECIPE).read_config() == config

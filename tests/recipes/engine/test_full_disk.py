@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from recipes.engine.checkpoints import SaveEpochs, weights_of
 from recipes.engine.run import Run
-from recipes.engine.training import full_disk_reported
+from recipes.engine.session import full_disk_reported
 from tests.refusals import refused
 
 

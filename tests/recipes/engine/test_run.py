@@ -28,13 +28,14 @@ from recipes.engine.checkpoints import (
 from recipes.engine.lock import locked
 from recipes.engine.run import Run as RunOf
 from recipes.engine.run import try_folder
-from recipes.engine.training import report_hidden_gpus, train
+from recipes.engine.session import report_hidden_gpus
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.corpora import load_corpora, load_tests
 from recipes.translate.evaluation import check_metrics, named_metrics
 from recipes.translate.modelling import make_transformer
 from recipes.translate.settings import TranslateConfig, files_of_tests
 from recipes.translate.text import make_text
+from tests.recipes.commands import train
 from tests.refusals import refused
 
 CONFIG = RECIPE.named_config("numbers")
@@ -55,7 +56,7 @@ def test_a_run_begins_with_its_first_checkpoint(tmp_path):
     save_checkpoint(run, "epoch-00000-batch-00000000.npz")
     assert (run.folder / "vocabulary.model").exists()
     run.start(other)
-    assert not (run.folder / "vocabulary.model").exists() and run.config() == other
+    assert not (run.folder / "vocabulary.model").exists() and run.read_config() == other
     save_checkpoint(run)
     run.check(dataclasses.replace(other, epochs=9))
     with pytest.raises(ValueError, match=r"seed=1 \(now 0\)"):
@@ -102,7 +103,7 @@ def test_a_killed_removal_goes_on(old, tmp_path, monkeypatch):
         run.check_data({"training": {"examples": 2, "sha256": "b"}})
         run.start(config, {"training": {"examples": 2, "sha256": "b"}})
         assert sorted(path.name for path in run.folder.iterdir()) == ["config.json", "data.json"]
-        assert run.config() == config and run.history() == []
+        assert run.read_config() == config and run.history() == []
     assert moment > 6
 
 
@@ -152,13 +153,13 @@ def test_kept_files(tmp_path):
 
 def test_one_process_trains_in_a_folder(tmp_path):
     with locked(tmp_path, "taken"), refused("Another process", tmp_path):
-        train(RECIPE.make_task(dataclasses.replace(CONFIG, run=str(tmp_path))), afresh=True)
+        train(RECIPE, dataclasses.replace(CONFIG, run=str(tmp_path)), afresh=True)
 
 
 def test_the_optimizer_is_tried_before_data_are_read(tmp_path):
     config = CONFIG.changed({"repulsive": "svgd", "repulsive_arguments": {"roles": []}, "run": str(tmp_path / "run")})
     with refused("--repulsive-arguments: `roles`", ()):
-        train(RECIPE.make_task(config))
+        train(RECIPE, config)
     assert not (tmp_path / "run").exists()
 
 
@@ -379,7 +380,7 @@ def test_folders_are_tried(tmp_path):
 def test_the_model_is_tried_before_data_are_read(name, value, received, tmp_path):
     config = CONFIG.changed({"model_arguments": {name: value}, "run": str(tmp_path / "run")})
     with refused("--model-arguments", received):
-        train(RECIPE.make_task(config))
+        train(RECIPE, config)
     assert not (tmp_path / "run").exists()
 
 

@@ -18,7 +18,7 @@ from recipes.rationales.batches import DocumentBatches
 from recipes.rationales.data import document_of, query_of
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser, read_rationales, write_eraser
-from tests.recipes.commands import run_here, run_process, train_here
+from tests.recipes.commands import run_here, run_process, train, train_here
 from tests.recipes.rationales.test_eraser import SHARED, slow_iou_f1, slow_token_f1
 
 SMALL = dict(epochs=1, model_arguments=dict(lstm_dim=8, pooling_dim=8, hidden_dim=8), quiet=True)
@@ -26,14 +26,12 @@ SMALL = dict(epochs=1, model_arguments=dict(lstm_dim=8, pooling_dim=8, hidden_di
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    from recipes.engine.training import train
-
     folder = tmp_path_factory.mktemp("rationales")
     for name, corpus in reviews(40, 10, 12, seed=1).items():
         write_eraser(corpus, folder / "data", name)
     given = dict(eraser=str(folder / "data"), size="bert_tiny", window=32, batch_size=8, learning_rate=1e-2)
     given |= dict(attention="evolving", vocabulary_size=200, run=str(folder / "run"), num_buckets=1)
-    train(RECIPE.make_task(RECIPE.settings().changed(given | SMALL)))
+    train(RECIPE, RECIPE.settings().changed(given | SMALL))
     return folder
 
 
@@ -226,8 +224,6 @@ def test_states_are_those_of_the_encoder(run):
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
     """A run of questions with two choices, one of which is in the document."""
-    from recipes.engine.training import train
-
     folder = tmp_path_factory.mktemp("questions")
     for name, corpus in reviews(24, 8, 8, seed=1).items():
         annotations = []
@@ -240,7 +236,7 @@ def questions(tmp_path_factory):
         write_eraser(dataclasses.replace(corpus, annotations=annotations), folder / "data" / "pairs", name)
     given = dict(eraser=str(folder / "data"), dataset="pairs", size="bert_tiny", window=32, batch_size=6)
     given |= dict(vocabulary_size=200, run=str(folder / "run"), num_buckets=1, learning_rate=1e-2)
-    train(RECIPE.make_task(RECIPE.settings().changed(given | SMALL)))
+    train(RECIPE, RECIPE.settings().changed(given | SMALL))
     return folder
 
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from recipes.series.__main__ import main
+from recipes.series.batches import pad
 from recipes.series.demo import make_demo
-from recipes.series.task import pad
 from tests.recipes.commands import quick_run, run_here
 
 

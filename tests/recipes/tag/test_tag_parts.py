@@ -1,7 +1,5 @@
 """Parts of the recipe of tags: labels of pieces, weights, the embedded task."""
 
-import types
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from keras_headattn.text import WordPieceTokenizer
 from recipes.tag.batches import TokenLabelBatches
 from recipes.tag.conll import TaggedText, entities_of
 from recipes.tag.demo import names_in_sentences
-from recipes.tag.task import Tag
+from recipes.tag.train import encode
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ada", "##m", "s", "##leep", "."]
 
@@ -17,9 +15,8 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ada", "##m", "s", "##leep", "."]
 @pytest.mark.parametrize("max_length", [6, 64])
 def test_the_first_piece_of_a_word_has_its_label(max_length):
     words, tags = [["Adam", "\u200b", "sleep", "."], ["Ada"]], [["B-PER", "O", "O", "O"], ["B-PER"]]
-    task = Tag(types.SimpleNamespace(max_length=max_length, loggers=(), quiet=True), types.SimpleNamespace())
-    task.tokenizer, task.names = WordPieceTokenizer(TOKENS), ["O", "B-PER", "I-PER"]
-    rows, labels = task.encode(TaggedText(words * 2, tags * 2, "x"))
+    corpus, names = TaggedText(words * 2, tags * 2, "x"), ["O", "B-PER", "I-PER"]
+    rows, labels = encode(corpus, names, WordPieceTokenizer(TOKENS), max_length)
     if max_length == 64:
         assert [row.tolist() for row in rows] == [[2, 4, 5, 6, 7, 8, 3], [2, 4, 3]] * 2
         assert [row.tolist() for row in labels] == [[-1, 1, -1, 0, -1, 0, -1], [-1, 1, -1]] * 2

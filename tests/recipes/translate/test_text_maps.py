@@ -72,7 +72,7 @@ def test_redundancy_as_a_metric(runs, tmp_path):
     """That of the command, among a run's scores."""
     shutil.copytree(runs / "disentangled_mask", tmp_path / "run")
     run = Run(tmp_path / "run")
-    config = run.config().changed({"metrics": ("redundancy",)})
+    config = run.read_config().changed({"metrics": ("redundancy",)})
     task = RECIPE.make_task(config, run)
     task.prepare()
     (test,) = load_corpora(config).tests.values()
