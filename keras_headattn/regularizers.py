@@ -49,7 +49,7 @@ class Frobenius(keras.regularizers.Regularizer):
     of = "weights"
 
     def __init__(self, weight: float = 1.0):
-        self.weight = check_number("weight", weight)
+        self.weight = check_number("weight", weight, least=0)
 
     def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x, mask = _prepare(x, mask)
@@ -95,7 +95,7 @@ class Disagreement(keras.regularizers.Regularizer):
         if per not in ("sentence", "token"):
             raise ValueError(f"`per` must be 'sentence' or 'token'. Received: per={per!r}")
         self.kind = kind
-        self.weight = check_number("weight", weight)
+        self.weight = check_number("weight", weight, least=0)
         self.per = per
 
     @property
@@ -139,7 +139,7 @@ class CosineSimilarity(keras.regularizers.Regularizer):
     of = "kernels"
 
     def __init__(self, weight: float = 1.0, head_axis: int = 1, as_printed: bool = False):
-        self.weight = check_number("weight", weight)
+        self.weight = check_number("weight", weight, least=0)
         if isinstance(head_axis, bool) or not isinstance(head_axis, int):
             raise ValueError(f"`head_axis` must be an integer. Received: head_axis={head_axis!r}")
         self.head_axis = head_axis

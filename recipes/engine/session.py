@@ -199,7 +199,7 @@ class Session(Run):
         self.note_finished({"epochs": len(history), **sizes})
         print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
 
-    def model(self):
+    def finished_model(self):
         """Returns the finished model, as it is in the file."""
         self._model = self._model or self.load_model()
         return self._model
@@ -209,7 +209,7 @@ class Session(Run):
         wanted = {"scores": {name: getattr(self.config, name) for name in self.recipe.evaluated}}
         if self.is_chief and self._is_left(wanted):
             self._quiet.close()
-            score(self.model())
+            score(self.finished_model())
             write_scores(self)
             self.note_finished(wanted)
 
@@ -224,7 +224,7 @@ class Session(Run):
         wanted = {"export": own | {"export": config.export_folder}}
         if self.is_chief and config.export and self._is_left(wanted):
             self._quiet.close()
-            export(self, config, self.model(), write, self.recipe.page, wanted)
+            export(self, config, self.finished_model(), write, self.recipe.page, wanted)
 
     def _is_left(self, wanted):
         """Returns True if a part of the end is not done yet with these settings."""
@@ -298,7 +298,7 @@ class Ranking(Session):
         return True
 
     def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, jit_compile=None, **_):
-        built = self.build_trainer(trainer, self.model(), optimizer, loss, metrics, jit_compile)
+        built = self.build_trainer(trainer, self.finished_model(), optimizer, loss, metrics, jit_compile)
         if self.by == "gradient":
             self.ranks = head_importance(built, validation.dataset())
         else:

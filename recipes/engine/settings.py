@@ -191,6 +191,9 @@ class Settings(Heads, Training, Devices, Output):
         check_ranges(self)
         check_passed_on(self)
         self._source()
+        for name, value in (*self.compile_arguments.items(), *self.callback_arguments.items()):
+            if name in ("steps_per_execution", "save_steps") and value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
         steps = self.callback_arguments["profile_steps"] or (1, 1)
         if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
             raise ValueError(

@@ -240,16 +240,6 @@ RECIPE = Recipe(
     ),
     check_files=_check_files,
     evaluated=(*DECODING, "metrics", "embeddings", "comet_model", "test", "columns", "iwslt", "tfds", "splits"),
-    evaluated_alone=(
-        "metrics",
-        "embeddings",
-        "comet_model",
-        "source_language",
-        "target_language",
-        "lowercase",
-        "test",
-        "columns",
-    ),  # fmt: skip
     exported=(*DECODING, "export", "samples", "export_arguments"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),

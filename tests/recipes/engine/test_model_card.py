@@ -14,10 +14,15 @@ from recipes.pretrain.__main__ import RECIPE
 
 
 @pytest.fixture
-def task(tmp_path):
-    """A task whose `export` writes a checkpoint to the next version, and whose run has a record."""
+def finished(tmp_path, monkeypatch):
+    """A run that has a record, its settings, and a function that writes a checkpoint to the next version."""
+    monkeypatch.setattr(RECIPE.settings, "EXPORTED", ("", "_ids"))
     config = RECIPE.settings(
-        train=(str(tmp_path / "secret" / "a|b.txt"),), attention="talking_heads", average=2, average_of="best"
+        train=(str(tmp_path / "secret" / "a|b.txt"),),
+        attention="talking_heads",
+        average=2,
+        average_of="best",
+        export=str(tmp_path / "out"),
     )
     run = Run(tmp_path / "run", RECIPE)
     (tmp_path / "run" / "results" / "held out").mkdir(parents=True)
@@ -35,24 +40,22 @@ def task(tmp_path):
             if model.own_card:
                 (version / "README.md").write_text(model.own_card)
 
-    return types.SimpleNamespace(
-        config=config,
-        run=run,
-        export_folders=lambda: [tmp_path / "out", tmp_path / "out_ids"],
-        export=write,
-        describe=lambda: "small",
-        page=None,
-    )
+    return run, config, write
+
+
+def export_model(finished, model, notes=()):
+    run, config, write = finished
+    export(run, config, model, write, notes=notes)
 
 
 def model(own_card=None):
     return types.SimpleNamespace(count_params=lambda: 1234, own_card=own_card)
 
 
-def test_a_card_says_what_the_record_says(task, tmp_path):
-    export(task, model())
+def test_a_card_says_what_the_record_says(finished, tmp_path):
+    export_model(finished, model())
     card = (tmp_path / "out" / "1" / "README.md").read_text()
-    assert "1,234 parameters, small. `recipes.pretrain` of " in card
+    assert "1,234 parameters, electra, small, talking_heads attention. `recipes.pretrain` of " in card
     assert "trained it for 4 epochs. Its weights are those of the mean of epochs 2, 4." in card
     assert "Checkpoints: `masked_lm`." in card
     assert "`--train`: a|b.txt." in card and "secret" not in card
@@ -62,10 +65,10 @@ def test_a_card_says_what_the_record_says(task, tmp_path):
     assert "| `attention` | talking_heads |" in card
 
 
-def test_files_that_are_there_stay(task, tmp_path):
+def test_files_that_are_there_stay(finished, tmp_path):
     (tmp_path / "out" / "1").mkdir(parents=True)
     (tmp_path / "out" / "README.md").write_text("of all versions")
-    export(task, model("own"))
+    export_model(finished, model("own"))
     found = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("README.md")}
     assert found == {"out/README.md": "of all versions", "out/2/README.md": "own", "out_ids/1/README.md": "own"}
 
@@ -79,7 +82,7 @@ def fail(*arguments, **given):
 
 
 @pytest.mark.parametrize("where", ["card", "write_version", "second write_version", "print"])
-def test_an_interrupted_export_leaves_complete_versions_and_keeps_their_numbers(task, tmp_path, monkeypatch, where):
+def test_an_interrupted_export_leaves_complete_versions_and_keeps_their_numbers(finished, tmp_path, monkeypatch, where):
     real, calls = exporting.write_version, []
 
     def second(*given):
@@ -89,12 +92,12 @@ def test_an_interrupted_export_leaves_complete_versions_and_keeps_their_numbers(
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         name = where.removeprefix("second ")
         patched.setattr(exporting, name, second if name != where else fail, raising=False)
-        export(task, model())
+        export_model(finished, model())
     assert versions(tmp_path) <= {"out/1", "out_ids/1"}
     for version in versions(tmp_path):
         assert (tmp_path / version / "README.md").exists()
     (tmp_path / "out" / ".new.12345678" / "half").mkdir(parents=True)
     is_shown = where == "print"  # the first call had ended
-    export(task, model("again"), {"export": {"quiet": True}})
+    export_model(finished, model("again"), {"export": {"quiet": True}})
     assert versions(tmp_path) == {"out/1", "out_ids/1"} | ({"out/2", "out_ids/2"} if is_shown else set())
-    assert list(tmp_path.glob("out/.new.*")) == [] and task.run.finished() == {"export": {"quiet": True}}
+    assert list(tmp_path.glob("out/.new.*")) == [] and finished[0].finished() == {"export": {"quiet": True}}
