@@ -64,12 +64,12 @@ def forward_and_backward(layer, length):
 
     generator = tf.random.Generator.from_seed(1)
     shapes = [(TOKENS // length, length, WIDTH)]
-    if getattr(layer, "carries_scores", False):
+    if getattr(layer, "carries_logits", False):
         shapes.append((TOKENS // length, layer.num_heads, length, length))
     inputs, output_gradients = ([generator.normal(shape) for shape in shapes] for _ in range(2))
 
     def call(x, scores=None):
-        chain = {} if scores is None else {"previous_scores": scores, "return_map": True}
+        chain = {} if scores is None else {"previous_logits": scores, "return_logits": True}
         return layer(x, x, training=True, **chain)
 
     call(*inputs)

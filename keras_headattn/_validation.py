@@ -118,11 +118,11 @@ def as_axes(axes):
     return as_tuple
 
 
-def chains(previous_scores_shape, map_shape):
+def chains(previous_logits_shape, logits_shape):
     """Returns True if a map of the first shape, or `None`, continues in one of the second; an unknown size fits any."""
-    if previous_scores_shape is None:
+    if previous_logits_shape is None:
         return False
-    (heads, own_heads), *lengths = zip(previous_scores_shape[1:], map_shape[1:], strict=True)
+    (heads, own_heads), *lengths = zip(previous_logits_shape[1:], logits_shape[1:], strict=True)
     return (heads == own_heads or None in (heads, own_heads)) and not any(differ(*pair) for pair in lengths)
 
 

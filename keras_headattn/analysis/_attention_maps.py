@@ -68,7 +68,7 @@ def attention_maps(
 
 def _maps(layer, tensors):
     names = {field.name for field in dataclasses.fields(AttentionMaps)}
-    if not layer.carries_scores:
+    if not layer.carries_logits:
         names.remove("logits")
     arrays = {
         name: keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))

@@ -172,7 +172,7 @@ def _choose(layers, importance, keep):
         if hasattr(positions, "slopes"):
             raise ValueError(f"Heads with slopes of their own cannot be removed. Received: {positions} in {path}")
         key = path
-        if getattr(layer, "carries_scores", False):
+        if getattr(layer, "carries_logits", False):
             key = layer.role
         elif positions is not None and positions.weights:
             key = id(positions)

@@ -165,7 +165,7 @@ def copy_weights(
 
     >>> from keras_headattn.layers import EvolvingAttention
     >>> layer = EvolvingAttention(num_heads=4, key_dim=4, name="attention")
-    >>> layer.build((None, None, 16), (None, None, 16), previous_scores_shape=(None, 4, None, None))
+    >>> layer.build((None, None, 16), (None, None, 16), previous_logits_shape=(None, 4, None, None))
     >>> stock = keras.layers.MultiHeadAttention(4, 4, name="stock")
     >>> stock.build((None, None, 16), (None, None, 16))
     >>> names = Names({"{p}": "{p}", "attention_output": "attention_output"}, kernels="heads")

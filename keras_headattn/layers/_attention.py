@@ -4,8 +4,8 @@ import dataclasses
 import functools
 import string
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import keras
 from keras import constraints, initializers, ops, regularizers
@@ -65,6 +65,22 @@ STAGE_OF = {
 ALONE = "evolve", "rows_interact", "score_rows"  # overridden only if rows of scores interact or are passed on
 
 
+class Attended(NamedTuple):
+    """Result of `attend`.
+
+    Args:
+        heads: `(B, h, n, value_dim)`.
+        weights: `(B, h, n, m)`, or `None` where nothing reads them.
+        logits: those that the next block's layer gets, or `None`.
+        cache: as in the call of `Attention`.
+    """
+
+    heads: Any
+    weights: Any
+    logits: Any
+    cache: Any
+
+
 @dataclasses.dataclass(frozen=True)
 class State:
     """State of one call, passed to every stage.
@@ -76,7 +92,7 @@ class State:
         query_positions: integers `(n,)`.
         key_positions: integers `(m,)`, of all attended keys; in `project_key_value`, of the keys it projects. In a
             cache they are its row numbers, unless the layer `keeps_positions`.
-        previous_scores, cache, index, training: as in the call of `Attention`.
+        previous_logits, cache, index, training: as in the call of `Attention`.
         needs_weights: True if the caller, the head regularizer or `capture_intermediates` reads the weights.
         kept: factors that replace dropout of the weights, broadcast to `(B, h, n, m)`; or `None`.
         projected: projections that are already computed, `(B, heads, n, width)`, by name.
@@ -93,7 +109,7 @@ class State:
     bias: Any = None
     query_positions: Any = None
     key_positions: Any = None
-    previous_scores: Any = None
+    previous_logits: Any = None
     cache: Any = None
     index: Any = None
     training: bool | None = None
@@ -199,10 +215,10 @@ class Attention(Rematerialized, SavedQuantization):
         cache, index: state of step-by-step decoding, see `init_cache`.
         positions: integers `(n,)`, positions of the queries in their sequence, for `sliding_window` and relative
             positions. Default to `index`, `index + 1`, ..., or from 0 without an `index`.
-        previous_scores: map that the previous block's layer returned, `(B, h, n, m)`, or `None`. If a layer of a
-            `depth` above 0 needs it, `None` is a warning.
-        return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers have no map
-            and return `previous_scores` unchanged.
+        previous_logits: those that the previous block's layer returned, `(B, h, n, m)`, or `None`. If a layer of a
+            `depth` above 0 needs them, `None` is a warning.
+        return_logits: returns this layer's logits `(B, h, n, m)` as well, for the next block. Most layers pass on none
+            of their own and return `previous_logits` unchanged.
         bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`, with
             the `score_heads` as `h`. To forbid attention, use `attention_mask`.
         segment_ids: integers `(B, n)`, for several sequences packed into one: tokens attend only to tokens with the
@@ -214,14 +230,14 @@ class Attention(Rematerialized, SavedQuantization):
 
     Returns:
         Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
-        `return_map`, the map; then, if `index` was given, the updated cache. A tuple if there is more than one.
+        `return_logits`, the map; then, if `index` was given, the updated cache. A tuple if there is more than one.
 
     Raises:
         ValueError: naming the argument and what was received.
     """
 
-    # Whether the layer has a map that goes from block to block.
-    carries_scores = False
+    # Whether the layer has logits that go from block to block.
+    carries_logits = False
     # Projections that never have a bias.
     without_bias: tuple[str, ...] = ()
     # Whether rows of scores influence later rows of their own segment only.
@@ -364,7 +380,7 @@ class Attention(Rematerialized, SavedQuantization):
     @property
     def reads_scores(self) -> bool:
         """True if the layer combines its scores with those of the previous block."""
-        return self.carries_scores
+        return self.carries_logits
 
     @property
     def rows_interact(self) -> bool:
@@ -401,8 +417,8 @@ class Attention(Rematerialized, SavedQuantization):
         cache: dict[str, Tensor] | None = None,
         index: int | Tensor | None = None,
         positions: Tensor | None = None,
-        previous_scores: Tensor | None = None,
-        return_map: bool = False,
+        previous_logits: Tensor | None = None,
+        return_logits: bool = False,
         bias: Tensor | None = None,
         segment_ids: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
@@ -414,31 +430,31 @@ class Attention(Rematerialized, SavedQuantization):
             value=value,
             bias=bias,
             query_positions=positions,
-            previous_scores=previous_scores,
+            previous_logits=previous_logits,
             cache=cache,
             index=index,
             training=training,
             needs_weights=return_attention_scores,
             kernels=kernels or {},
         )
-        if self.depth and previous_scores is None:
+        if self.depth and previous_logits is None:
             self.warn_of_missing_scores()
         masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask, attention_mask=attention_mask)
         state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids, key_lengths)
 
         state, entry = self._enter(state)
-        heads, weights, own_map, cache = self._attend(self._queries(state), entry, state)
-        heads = self._gate(heads, state)
+        attended = self._attend(self._queries(state), entry, state)
+        heads = self._gate(attended.heads, state)
         output = self.merge(heads, state)
 
-        self._add_regularization(given, state, entry, heads, weights, output)
+        self._add_regularization(given, state, entry, heads, attended.weights, output)
         results = [self.axes.unfold(output, given)]
         if return_attention_scores:
-            results.append(self.axes.unfold_scores(weights, given, value))
-        if return_map:
-            results.append(own_map)
+            results.append(self.axes.unfold_scores(attended.weights, given, value))
+        if return_logits:
+            results.append(attended.logits)
         if index is not None:
-            results.append(cache)
+            results.append(attended.cache)
         return results[0] if len(results) == 1 else tuple(results)
 
     def warn_of_missing_scores(self) -> None:
@@ -446,10 +462,10 @@ class Attention(Rematerialized, SavedQuantization):
         if self.reads_scores and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"`previous_scores` must be given to {type(self).__name__}, plain attention without them: pass "
-                "those of the layer before (from `return_map=True`), to a block `state['maps']` of the block before "
+                f"`previous_logits` must be given to {type(self).__name__}, plain attention without them: pass "
+                "those of the layer before (from `return_logits=True`), to a block `state['maps']` of the block before "
                 "(from `return_state=True`); a first block has `depth=0`. "
-                f"Received: previous_scores=None for {self}",
+                f"Received: previous_logits=None for {self}",
                 stacklevel=3,
             )
 
@@ -501,7 +517,7 @@ class Attention(Rematerialized, SavedQuantization):
         entry, state = self.before_attend(query, entry, state)
         if state.chunk_size is None:
             return self.attend(query, entry, state)
-        return attend_in_chunks(self, query, entry, state), None, state.previous_scores, state.cache
+        return Attended(attend_in_chunks(self, query, entry, state), None, state.previous_logits, state.cache)
 
     def _enter(self, state):
         """Returns the attended entry: that of the call, or the cache with the call's rows written to it."""
@@ -600,19 +616,17 @@ class Attention(Rematerialized, SavedQuantization):
         """
         return entry, state
 
-    def attend(
-        self, query: Tensor, entry: dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
-        """Runs the stages from `score` to `mix`. Returns heads, weights (or `None`), the next block's map, the cache.
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
+        """Runs the stages from `score` to `mix`.
 
         Plain dot-product attention is one fused operation if nothing reads the weights.
         """
         if self.fuses(state):
-            return self.attend_at_once(query, entry, state), None, state.previous_scores, state.cache
-        logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
+            return Attended(self.attend_at_once(query, entry, state), None, state.previous_logits, state.cache)
+        logits, passed_on, cache = self.evolve(self.biased_score(query, entry, state), state)
         weights = self.weigh(logits, entry, state)
         record(self, queries=query, logits=logits, weights=weights)
-        return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
+        return Attended(self.mix(self.drop(weights, state), entry, state), weights, passed_on, cache)
 
     def fuses(self, state: State) -> bool:
         """Returns True if a call is one operation: nothing reads its weights, and many queries make it pay off.
@@ -673,7 +687,7 @@ class Attention(Rematerialized, SavedQuantization):
     def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
         """Combines logits with the previous block's map. Returns logits, the next block's map, and the cache."""
         # (B, h, n, m) -> (B, h, n, m)
-        return logits, state.previous_scores, state.cache
+        return logits, state.previous_logits, state.cache
 
     def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Computes the weights of the values: the softmax of the logits under the mask."""
@@ -767,7 +781,7 @@ class Attention(Rematerialized, SavedQuantization):
         query_shape: Shape,
         value_shape: Shape | None = None,
         key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
+        previous_logits_shape: Shape | None = None,
     ) -> None:
         if value_shape is None:
             raise ValueError("The first call of an attention layer needs `value`. Received: value=None")
@@ -801,7 +815,15 @@ class Attention(Rematerialized, SavedQuantization):
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
         if self.relative_positions is not None and not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.score_dim))
-        # Keras sets `built` when the `build` of the class itself has ended, so that a failed one is tried again.
+        self.build_heads(query_shape, value_shape, previous_logits_shape)
+
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        """Makes the weights of a variant, after those of all layers; `widths` and `axes` are known by then.
+
+        Args:
+            query_shape, value_shape: of the inputs.
+            previous_logits_shape: of `previous_logits`, or `None`.
+        """
 
     def _check_positions(self):
         if self.relative_positions is not None and self.relative_positions.rotates and not self.scores_are_products:
@@ -868,7 +890,10 @@ class Attention(Rematerialized, SavedQuantization):
             mark_heads(dense.kernel, axis, name, self.role)
 
     def add_kernel(
-        self, name: str, shape: Sequence[int], initializer: keras.initializers.Initializer | None = None
+        self,
+        name: str,
+        shape: Sequence[int],
+        initializer: keras.initializers.Initializer | Callable[..., Tensor] | str | None = None,
     ) -> keras.Variable:
         """Adds a weight with the layer's kernel initializer, regularizer and constraint.
 
@@ -880,10 +905,11 @@ class Attention(Rematerialized, SavedQuantization):
         Returns:
             `keras.Variable`.
         """
+        initializer = initializers.get(initializer or self.kernel_initializer)
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=(initializer or self.kernel_initializer).clone(),
+            initializer=initializer.clone() if hasattr(initializer, "clone") else initializer,
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )
@@ -939,7 +965,7 @@ class Attention(Rematerialized, SavedQuantization):
         Returns:
             Dictionary of zeros in the form of `project_key_value`, such as `"key"` `(B, h, max_length, key_dim)` and
             `"value"` `(B, h, max_length, value_dim)`; also `"positions"` `(max_length,)` if the layer
-            `keeps_positions`, and `"map"`, the last rows of the map, if rows of scores influence later ones.
+            `keeps_positions`, and `"logits"`, the last rows of them, if rows influence later ones.
 
         Raises:
             ValueError: if the layer is not built, or a size is not positive.
@@ -1072,7 +1098,7 @@ class Attention(Rematerialized, SavedQuantization):
         Returns:
             Cache of the same structure.
         """
-        axes = {"positions": 0, "map": 3}
+        axes = {"positions": 0, "logits": 3}
         return {name: _pad(x, axes.get(name, 2), max_length) for name, x in cache.items()}
 
     def reorder_cache(self, cache: dict[str, Tensor], rows: Tensor, same_keys: bool = False) -> dict[str, Tensor]:
@@ -1087,7 +1113,7 @@ class Attention(Rematerialized, SavedQuantization):
         Returns:
             Cache of the same structure.
         """
-        kept = cache.keys() - {"map"} if same_keys else {"positions"}
+        kept = cache.keys() - {"logits"} if same_keys else {"positions"}
         return {name: x if name in kept else ops.take(x, rows, axis=0) for name, x in cache.items()}
 
     def _with_map(self, cache):
@@ -1100,7 +1126,7 @@ class Attention(Rematerialized, SavedQuantization):
                 f"'cross'. Received: role={self.role!r}"
             )
         batch, _, length, _ = ops.shape(cache["value"])
-        return cache | {"map": ops.zeros((batch, self.softmax_heads, self.score_rows, length), self.compute_dtype)}
+        return cache | {"logits": ops.zeros((batch, self.softmax_heads, self.score_rows, length), self.compute_dtype)}
 
     # Shapes and configuration
 
@@ -1109,25 +1135,25 @@ class Attention(Rematerialized, SavedQuantization):
         query_shape: Shape,
         value_shape: Shape | None = None,
         key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
+        previous_logits_shape: Shape | None = None,
     ) -> Shape:
         batch = query_shape[0] if value_shape is None or query_shape[0] != 1 else value_shape[0]
         return (batch, *query_shape[1:-1], *(self._output_shape or query_shape[-1:]))
 
-    def compute_map_shape(
-        self, query_shape: Shape, value_shape: Shape | None = None, previous_scores_shape: Shape | None = None
+    def compute_logits_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, previous_logits_shape: Shape | None = None
     ) -> Shape | None:
-        """Returns the shape of the map, for `build` of the next block's layer.
+        """Returns the shape of the logits that the layer passes on, for `build` of the next block's layer.
 
         Args:
             query_shape, value_shape: of the inputs. `value_shape` defaults to `query_shape`.
-            previous_scores_shape: of `previous_scores`, or `None`.
+            previous_logits_shape: of `previous_logits`, or `None`.
 
         Returns:
-            `(B, h, n, m)`, with `None` for unknown sizes; `None` if there is no map.
+            `(B, h, n, m)`, with `None` for unknown sizes; `None` if there are none.
         """
-        if not self.carries_scores:
-            return previous_scores_shape
+        if not self.carries_logits:
+            return previous_logits_shape
         value_shape = query_shape if value_shape is None else value_shape
         axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         lengths = axes.length(query_shape, "query"), axes.length(value_shape, "key")

@@ -130,7 +130,7 @@ def check_maps(layer, inputs, sizes):
     batch, n, m = sizes
     _check_map("bias", inputs.bias, (batch, layer.score_heads, n, m))
     _check_bias(inputs.bias)
-    _check_map("previous_scores", inputs.previous_scores, (batch, None, None, None), rank=4)
+    _check_map("previous_logits", inputs.previous_logits, (batch, None, None, None), rank=4)
 
 
 def _check_map(name, value, shape, rank=None):

@@ -37,8 +37,8 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
     Call arguments:
         inputs: `(B, n, C)`.
         mask: boolean `(B, n)`, True = a real step. Defaults to the Keras mask of the inputs.
-        previous_scores: map `(B, h, n, n)` of the layer before.
-        return_map: returns the map as well; `previous_scores` if the attention carries none.
+        previous_logits: map `(B, h, n, n)` of the layer before.
+        return_logits: returns the map as well; `previous_logits` if the attention carries none.
         return_attention_scores: returns the weights `(B, h, n, n)` as well.
 
     Returns:
@@ -79,7 +79,7 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
             )
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
 
-    def build(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> None:
+    def build(self, inputs_shape: Shape, previous_logits_shape: Shape | None = None) -> None:
         self.kernel = self.scale = self.bias = None
         if convolved := self.filters - self.attention_filters:
             shape = (self.kernel_size, inputs_shape[-1], convolved)
@@ -88,7 +88,7 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
             self.bias = self.add_weight(name="bias", shape=(convolved,), initializer="zeros")
         self.attention = self._make_attention()
         if self.attention is not None:
-            self.attention.build(inputs_shape, inputs_shape, previous_scores_shape=previous_scores_shape)
+            self.attention.build(inputs_shape, inputs_shape, previous_logits_shape=previous_logits_shape)
         self.built = True
 
     def _norm_of_kernel(self, shape, dtype=None):
@@ -100,42 +100,42 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
             overrides["relative_positions"] = RelativePositions(self.max_distance)
         return self.template.make(name="attention", dtype=self.dtype_policy, **overrides)
 
-    def compute_map_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape | None:
-        """Returns the shape of the map: `(B, h, n, n)`, or `previous_scores_shape` if the attention carries none.
+    def compute_logits_shape(self, inputs_shape: Shape, previous_logits_shape: Shape | None = None) -> Shape | None:
+        """Returns the shape of the map: `(B, h, n, n)`, or `previous_logits_shape` if the attention carries none.
 
         Args:
-            inputs_shape, previous_scores_shape: of `inputs` and `previous_scores`.
+            inputs_shape, previous_logits_shape: of `inputs` and `previous_logits`.
         """
         attention = self._make_attention()
         if attention is None:
-            return previous_scores_shape
-        return attention.compute_map_shape(inputs_shape, inputs_shape, previous_scores_shape)
+            return previous_logits_shape
+        return attention.compute_logits_shape(inputs_shape, inputs_shape, previous_logits_shape)
 
     def call(
         self,
         inputs: Tensor,
         mask: Tensor | None = None,
-        previous_scores: Tensor | None = None,
-        return_map: bool = False,
+        previous_logits: Tensor | None = None,
+        return_logits: bool = False,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
         parts = [] if self.kernel is None else [self._convolve(inputs)]
-        others = [*([None] if return_attention_scores else []), previous_scores]
+        others = [*([None] if return_attention_scores else []), previous_logits]
         if self.attention is not None:
             attended, *others = self.attention(
                 inputs,
                 inputs,
                 query_mask=mask,
                 value_mask=mask,
-                previous_scores=previous_scores,
-                return_map=True,
+                previous_logits=previous_logits,
+                return_logits=True,
                 return_attention_scores=return_attention_scores,
                 training=training,
             )
             parts.append(attended)
         output = ops.concatenate(parts, axis=-1)
-        results = (output, *(others if return_map else others[:-1]))
+        results = (output, *(others if return_logits else others[:-1]))
         return results if len(results) > 1 else output
 
     def _convolve(self, inputs):
@@ -149,7 +149,7 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
         read = ops.concatenate([padded[:, lags[0] - lag : -lag or None] for lag in lags], axis=-1)
         return ops.tensordot(read, kernel, 1) + ops.cast(self.bias, self.compute_dtype)
 
-    def compute_output_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(self, inputs_shape: Shape, previous_logits_shape: Shape | None = None) -> Shape:
         return (*inputs_shape[:-1], self.filters)
 
     def get_config(self) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
 
     Call arguments:
         inputs: `(B, height, width, C)`; only `B` may be unknown.
-        previous_scores: map `(B, h, n, n)` of the layer before, n pixels after pooling.
-        return_map: returns the map as well; `previous_scores` if the attention carries none.
+        previous_logits: map `(B, h, n, n)` of the layer before, n pixels after pooling.
+        return_logits: returns the map as well; `previous_logits` if the attention carries none.
         return_attention_scores: returns the weights `(B, h, n, n)` as well.
 
     Returns:
@@ -94,7 +94,7 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
 
-    def build(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> None:
+    def build(self, inputs_shape: Shape, previous_logits_shape: Shape | None = None) -> None:
         self._check(inputs_shape)
         self.convolution = keras.layers.Conv2D(
             self.filters - self.attention_filters,
@@ -112,7 +112,7 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         self.map_size = self._map_size(inputs_shape)
         self.attention = self._make_attention(inputs_shape)
         pixels = self._pixels_shape(inputs_shape)
-        self.attention.build(pixels, pixels, previous_scores_shape=previous_scores_shape)
+        self.attention.build(pixels, pixels, previous_logits_shape=previous_logits_shape)
         self.built = True
 
     def _check(self, inputs_shape):
@@ -142,21 +142,21 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         height, width = self._map_size(inputs_shape)
         return (inputs_shape[0], height * width, inputs_shape[3])
 
-    def compute_map_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape | None:
-        """Returns the shape of the map: `(B, h, n, n)`, or `previous_scores_shape` if the attention carries none.
+    def compute_logits_shape(self, inputs_shape: Shape, previous_logits_shape: Shape | None = None) -> Shape | None:
+        """Returns the shape of the map: `(B, h, n, n)`, or `previous_logits_shape` if the attention carries none.
 
         Args:
-            inputs_shape, previous_scores_shape: of `inputs` and `previous_scores`.
+            inputs_shape, previous_logits_shape: of `inputs` and `previous_logits`.
         """
         self._check(inputs_shape)
         attention, pixels = self._make_attention(inputs_shape), self._pixels_shape(inputs_shape)
-        return attention.compute_map_shape(pixels, pixels, previous_scores_shape)
+        return attention.compute_logits_shape(pixels, pixels, previous_logits_shape)
 
     def call(
         self,
         inputs: Tensor,
-        previous_scores: Tensor | None = None,
-        return_map: bool = False,
+        previous_logits: Tensor | None = None,
+        return_logits: bool = False,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
@@ -170,8 +170,8 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         attended, *others = self.attention(
             pixels,
             pixels,
-            previous_scores=previous_scores,
-            return_map=True,
+            previous_logits=previous_logits,
+            return_logits=True,
             return_attention_scores=return_attention_scores,
             training=training,
         )
@@ -180,7 +180,7 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
             height, width = self._size(inputs.shape)
             attended = resize_bilinear(attended, height, width, self.upsampling == "half_pixel")
         output = ops.concatenate([convolved, attended], axis=-1)
-        results = (output, *(others if return_map else others[:-1]))
+        results = (output, *(others if return_logits else others[:-1]))
         return results if len(results) > 1 else output
 
     def _pad(self, inputs):
@@ -191,7 +191,7 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         padding = (before, self.kernel_size - 1 - before)
         return ops.pad(inputs, ((0, 0), padding, padding, (0, 0)))
 
-    def compute_output_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(self, inputs_shape: Shape, previous_logits_shape: Shape | None = None) -> Shape:
         return (inputs_shape[0], *self._size(inputs_shape), self.filters)
 
     def get_config(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from keras_headattn._heads import mark_heads
 from keras_headattn._identifiers import initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attended, Attention, State
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -65,14 +65,7 @@ class CollaborativeAttention(Attention):
     def score_dim(self) -> int:
         return self.shared_dim
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         start = self.mixing_initializer or initializers.RandomNormal(stddev=0.2)
         self.mixing_kernel = self.add_kernel("mixing_kernel", (self.num_heads, self.shared_dim), start)
         mark_heads(self.mixing_kernel, 0, "mixing", self.role)
@@ -87,9 +80,7 @@ class CollaborativeAttention(Attention):
         content = ops.tensordot(key, ops.cast(self.content_kernel, key.dtype), axes=1)
         return entry | {"content": ops.expand_dims(ops.swapaxes(content, 1, 2), -1)}  # (B, h, m, 1)
 
-    def attend(
-        self, query: Tensor, entry: dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         mixing = ops.cast(self.mixing_kernel, query.dtype)[:, None]
         return super().attend(query * mixing, entry, state)  # (B, h, n, R)
 

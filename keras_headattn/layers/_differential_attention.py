@@ -53,14 +53,7 @@ class DifferentialAttention(Attention):
 
     softmax_heads = score_heads
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         normal = initializers.RandomNormal(stddev=0.1)
         self.lambda_vectors = self.add_weight(name="lambda_vectors", shape=(4, self.key_dim), initializer=normal)
         self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")

@@ -97,17 +97,9 @@ class DisentangledMaskAttention(Attention):
 
     # Building
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        if value_shape is not None:
-            self._check_widths({"query": query_shape[-1], "key": (key_shape or value_shape)[-1]})
-        super().build(query_shape, value_shape, key_shape, previous_scores_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         widths = self.widths
+        self._check_widths({"query": widths["query"], "key": widths["key"]})
         self.mixture = self._mixture("mixture", widths["query"], self.num_heads)
         self.key_mixture = self.mixture
         if widths["key"] != widths["query"]:

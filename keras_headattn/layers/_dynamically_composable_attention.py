@@ -63,38 +63,36 @@ class DynamicallyComposableAttention(Attention):
         self.query_compose = check_boolean("query_compose", query_compose)
         self.key_compose, self.static = check_boolean("key_compose", key_compose), check_boolean("static", static)
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
-        h, rank, number = self.num_heads, self.rank, self.pre_compose + self.post_compose
-        sides = {"query": self.query_compose and number, "key": self.key_compose and number}
-        for side in filter(sides.get, sides):
-            width, hidden = self.widths[side], 2 * rank * h
-            self._add(side, "gate", (width, number, h), 0.005 * (2 / (width + h)) ** 0.5)
-            if rank:
-                self._add(side, "hidden", (width, number, hidden), (2 / (width + hidden)) ** 0.5)
-                self._add(side, "composition", (number, hidden, 2 * rank, h), 0.02 / (hidden**0.5 * (h + rank)))
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        h, number = self.num_heads, self.pre_compose + self.post_compose
+        if self.query_compose and number:
+            kernels = self._kernels_of("query", self.widths["query"], number)
+            self.query_gate_kernel, self.query_hidden_kernel, self.query_composition_kernel = kernels
+        if self.key_compose and number:
+            kernels = self._kernels_of("key", self.widths["key"], number)
+            self.key_gate_kernel, self.key_hidden_kernel, self.key_composition_kernel = kernels
         if self.static and number:
             start = initializers.RandomNormal(stddev=0.1 * h**-0.5)
             self.static_kernel = self.add_kernel("static_kernel", (number, h, h), start)
 
-    def _add(self, side, part, shape, deviation):
-        name = f"{side}_{part}_kernel"
-        setattr(self, name, self.add_kernel(name, shape, initializers.RandomNormal(stddev=deviation)))
+    def _kernels_of(self, side, width, number):
+        h, rank, hidden = self.num_heads, self.rank, 2 * self.rank * self.num_heads
+        shapes = {"gate": ((width, number, h), 0.005 * (2 / (width + h)) ** 0.5), "hidden": None, "composition": None}
+        if rank:
+            shapes["hidden"] = (width, number, hidden), (2 / (width + hidden)) ** 0.5
+            shapes["composition"] = (number, hidden, 2 * rank, h), 0.02 / (hidden**0.5 * (h + rank))
+        for part, found in shapes.items():
+            start = found and initializers.RandomNormal(stddev=found[1])
+            yield found and self.add_kernel(f"{side}_{part}_kernel", found[0], start)
 
-    def _factors(self, side, x):
+    def _factors(self, x, gate_kernel, hidden_kernel, composition_kernel):
         """Makes matrices and gate of each composition from an input `(B, n, D)`: `(B, c, n, 2 R + 1, h)`."""
-        gates = ops.tanh(ops.tensordot(x, getattr(self, f"{side}_gate_kernel"), axes=1))  # (B, n, c, h)
+        gates = ops.tanh(ops.tensordot(x, gate_kernel, axes=1))  # (B, n, c, h)
         factors = [gates[:, :, :, None]]
         if self.rank:
-            hidden = ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1)
+            hidden = ops.tensordot(x, hidden_kernel, axes=1)
             hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` has only eight exact digits
-            made = ops.einsum("bnck,ckrh->bncrh", hidden, getattr(self, f"{side}_composition_kernel"))
+            made = ops.einsum("bnck,ckrh->bncrh", hidden, composition_kernel)
             first = rms_normalize(made[..., : self.rank, :], epsilon=1e-6)
             factors = [first, made[..., self.rank :, :], *factors]
         return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
@@ -103,12 +101,15 @@ class DynamicallyComposableAttention(Attention):
         entry = super().project_key_value(key, value, state)
         if not self.key_compose or not (self.pre_compose or self.post_compose):
             return entry
-        return entry | {"factors": self._factors("key", key)}
+        return entry | {
+            "factors": self._factors(key, self.key_gate_kernel, self.key_hidden_kernel, self.key_composition_kernel)
+        }
 
     def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         factors = {}
         if self.query_compose and (self.pre_compose or self.post_compose):
-            factors[-1] = self._factors("query", state.query)
+            kernels = self.query_gate_kernel, self.query_hidden_kernel, self.query_composition_kernel
+            factors[-1] = self._factors(state.query, *kernels)
         if "factors" in entry:
             factors[-2] = entry["factors"]
         dtype = keras.backend.standardize_dtype(logits.dtype)

@@ -48,13 +48,13 @@ class EvolvingAttention(Attention):
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> first, second = (EvolvingAttention(num_heads=4, key_dim=4) for _ in range(2))
-    >>> y, map = first(x, x, return_map=True)
-    >>> y, map = second(y, y, previous_scores=map, return_map=True)
+    >>> y, map = first(x, x, return_logits=True)
+    >>> y, map = second(y, y, previous_logits=map, return_logits=True)
     >>> tuple(y.shape), tuple(map.shape)
     ((2, 5, 16), (2, 4, 5, 5))
     """
 
-    carries_scores = True
+    carries_logits = True
 
     def __init__(
         self,
@@ -90,17 +90,10 @@ class EvolvingAttention(Attention):
     def score_rows(self) -> int:
         return self.kernel_size - 1 if self.beta > 0 else 0
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
-        own = self.compute_map_shape(query_shape, value_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        own = self.compute_logits_shape(query_shape, value_shape)
         self.map_kernel = self.map_bias = None
-        if self._convolves(chains(previous_scores_shape, own)):
+        if self._convolves(chains(previous_logits_shape, own)):
             size, heads = self.kernel_size, self.num_heads
             self.map_kernel = self.add_kernel("map_kernel", (size, size, heads, heads), self._kernel_initializer())
             self.map_bias = self._add_bias("map_bias", (heads,))
@@ -117,7 +110,7 @@ class EvolvingAttention(Attention):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
 
     def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
-        previous, cache = state.previous_scores, state.cache
+        previous, cache = state.previous_logits, state.cache
         chained = previous is not None and chains(previous.shape, logits.shape)
         if chained and self.alpha > 0:
             logits = self.alpha * ops.cast(previous, logits.dtype) + (1 - self.alpha) * logits
@@ -126,14 +119,14 @@ class EvolvingAttention(Attention):
         if self.map_kernel is None:
             raise ValueError(
                 "This layer was built without a previous map and has no weights to convolve one: build it with "
-                f"`previous_scores_shape`. Received: previous_scores of shape {tuple(previous.shape)}"
+                f"`previous_logits_shape`. Received: previous_logits of shape {tuple(previous.shape)}"
             )
         image = where_allowed(logits, state.mask)
         earlier = None
-        if cache is not None and "map" in cache:
-            earlier = cache["map"]
+        if cache is not None and "logits" in cache:
+            earlier = cache["logits"]
             rows = ops.concatenate([earlier, image], axis=2)
-            cache = {**cache, "map": rows[:, :, ops.shape(image)[2] :]}
+            cache = {**cache, "logits": rows[:, :, ops.shape(image)[2] :]}
         convolved = convolve_maps(
             image, self.map_kernel, self.map_bias, self.role or "encoder", earlier, state.query_positions
         )

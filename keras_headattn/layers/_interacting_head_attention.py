@@ -5,7 +5,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Tensor
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attended, Attention, State
 from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops._dense import is_one
@@ -72,9 +72,7 @@ class InteractingHeadAttention(Attention):
             summed = summed + ops.cast(ops.sum(dense.bias, axis=0), query.dtype)
         return summed[:, None]
 
-    def attend(
-        self, query: Tensor, entry: dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         if self.interaction == "sum" or self.fuses(state):
             return super().attend(query, entry, state)
         # Each key head meets the queries of all heads, stacked along the length axis.
@@ -84,13 +82,13 @@ class InteractingHeadAttention(Attention):
         masks = CallMask([] if mask is None else [mask])
         state = dataclasses.replace(state, masks=masks, bias=bias, query_positions=positions)
         stacked = ops.reshape(query, (batch, 1, h * n, width))
-        heads, weights, *carried = super().attend(stacked, entry, state)
-        heads = ops.reshape(_by_query_head(heads), (batch, h * h, n, self.value_dim))
-        if weights is None:
-            return heads, None, *carried
-        weights = _by_query_head(weights)
+        attended = super().attend(stacked, entry, state)
+        heads = ops.reshape(_by_query_head(attended.heads), (batch, h * h, n, self.value_dim))
+        if attended.weights is None:
+            return attended._replace(heads=heads)
+        weights = _by_query_head(attended.weights)
         record(self, queries=query, logits=_by_query_head, weights=weights)
-        return heads, weights, *carried
+        return attended._replace(heads=heads, weights=weights)
 
     def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         if self.interaction == "sum":

@@ -8,7 +8,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._heads import mark_heads
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attended, Attention, State
 from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import exchange_heads
@@ -50,31 +50,25 @@ class InterleavedHeadAttention(Attention):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.num_pseudo_tokens = check_positive("num_pseudo_tokens", num_pseudo_tokens)
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         h, p = self.num_heads, self.num_pseudo_tokens
         first = np.eye(h * p)[:, ::p]  # the collapse takes the first pseudo-query of each head
-        starts = {"query_mixing": _alike, "key_mixing": _alike, "value_mixing": _unlike_values}
-        for name, start in {**starts, "collapse": initializers.Constant(first)}.items():
-            kernel = self.add_weight(
-                name=f"{name}_kernel",
-                shape=(h, h, p) if name in starts else first.shape,
-                initializer=start,
-                regularizer=self.kernel_regularizer,
-                constraint=self.kernel_constraint,
-            )
-            setattr(self, f"{name}_kernel", kernel)
-            mark_heads(kernel, 1, name, self.role)
+        self.query_mixing_kernel = self.add_kernel("query_mixing_kernel", (h, h, p), _alike)
+        self.key_mixing_kernel = self.add_kernel("key_mixing_kernel", (h, h, p), _alike)
+        self.value_mixing_kernel = self.add_kernel("value_mixing_kernel", (h, h, p), _unlike_values)
+        self.collapse_kernel = self.add_kernel("collapse_kernel", first.shape, initializers.Constant(first))
+        for kernel in (
+            self.query_mixing_kernel,
+            self.key_mixing_kernel,
+            self.value_mixing_kernel,
+            self.collapse_kernel,
+        ):
+            mark_heads(kernel, 1, kernel.name.removesuffix("_kernel"), self.role)
 
     def place(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
         # Composed for each pseudo-token: (B, h, n, d) -> (B, h * P, n, d)
-        p, place, kernel = self.num_pseudo_tokens, super().place, getattr(self, f"{side}_mixing_kernel")
+        p, place = self.num_pseudo_tokens, super().place
+        kernel = self.query_mixing_kernel if side == "query" else self.key_mixing_kernel
         made = [exchange_heads(place(side, heads, p * positions + i), kernel[:, :, i]) for i in range(p)]
         return ops.reshape(ops.stack(made, axis=2), (ops.shape(heads)[0], p * self.num_heads, *ops.shape(heads)[2:]))
 
@@ -82,9 +76,7 @@ class InterleavedHeadAttention(Attention):
         kernel = ops.reshape(self.value_mixing_kernel, (self.num_heads, -1))
         return entry | {"value": exchange_heads(entry["value"], kernel)}, state
 
-    def attend(
-        self, query: Tensor, entry: dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         # A head's pseudo-tokens are stacked along the length axis: first all of p = 0, then all of p = 1, ...
         p, h, m = self.num_pseudo_tokens, self.num_heads, ops.shape(entry["key"])[2]
         batch, _, n, _ = ops.shape(query)
@@ -95,13 +87,14 @@ class InterleavedHeadAttention(Attention):
             name: ops.reshape(x, (ops.shape(x)[0], h, p * length, x.shape[3]))
             for name, x, length in (("query", query, n), ("key", entry["key"], m), ("value", entry["value"], m))
         }
-        heads, weights, *carried = super().attend(stacked["query"], entry | stacked, inside)
-        heads = exchange_heads(ops.reshape(heads, (batch, h * p, n, self.value_dim)), self.collapse_kernel)
+        attended = super().attend(stacked["query"], entry | stacked, inside)
+        heads = exchange_heads(ops.reshape(attended.heads, (batch, h * p, n, self.value_dim)), self.collapse_kernel)
+        weights = attended.weights
         if weights is not None:
             by_token = (batch, h * p, n, p, m)  # of (B, h, P * n, P * m)
             weights = ops.sum(ops.reshape(weights, by_token), axis=3)
             record(self, queries=query, logits=lambda x: ops.logsumexp(ops.reshape(x, by_token), 3), weights=weights)
-        return heads, weights, *carried
+        return attended._replace(heads=heads, weights=weights)
 
     def score_bias(self, query: Tensor, state: State) -> Tensor | None:
         return tiled(super().score_bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)

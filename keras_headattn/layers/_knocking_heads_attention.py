@@ -62,19 +62,18 @@ class KnockingHeadsAttention(GroupedQueryAttention):
             )
         self.knocking = tuple(parts)
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
-        linear = {part: self.projections[part][1] for part in self.knocking if part != "value_mlp"}
-        mlp = dict.fromkeys(("up", "gate", "down"), self.value_dim) if "value_mlp" in self.knocking else {}
-        for part, width in {**linear, **mlp}.items():
-            name = f"knocking_{part}_kernel"
-            setattr(self, name, self.add_kernel(name, (width, width), initializers.Zeros()))
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        has_mlp = "value_mlp" in self.knocking
+        self.knocking_query_kernel = self._kernel("query", "query" in self.knocking)
+        self.knocking_key_kernel = self._kernel("key", "key" in self.knocking)
+        self.knocking_value_kernel = self._kernel("value", "value" in self.knocking)
+        self.knocking_up_kernel = self._kernel("up", has_mlp)
+        self.knocking_gate_kernel = self._kernel("gate", has_mlp)
+        self.knocking_down_kernel = self._kernel("down", has_mlp)
+
+    def _kernel(self, part, exists):
+        width = self.projections[part][1] if part in self.projections else self.value_dim
+        return self.add_kernel(f"knocking_{part}_kernel", (width, width), initializers.Zeros()) if exists else None
 
     def _product(self, part, x):
         return ops.tensordot(x, ops.cast(getattr(self, f"knocking_{part}_kernel"), x.dtype), axes=1)

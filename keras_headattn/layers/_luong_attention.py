@@ -62,14 +62,7 @@ class LuongAttention(Attention):
     def scores_are_products(self) -> bool:
         return self.score_mode == "dot"
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         if self.score_mode != "dot":
             rows = self.key_dim * (2 if self.score_mode == "concat" else 1)
             self.score_kernel = self.add_kernel("score_kernel", (rows, self.key_dim))

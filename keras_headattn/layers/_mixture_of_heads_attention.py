@@ -63,17 +63,11 @@ class MixtureOfHeadsAttention(Attention):
                 f"Received: num_heads={num_heads}, shared_heads={self.shared_heads}, active_heads={self.active_heads}"
             )
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         shared, routed, width = self.shared_heads, self.routed_heads, query_shape[-1] or 0
-        for name, size in {"shared": shared, "routed": routed, "kind": 2 * bool(shared and routed)}.items():
-            setattr(self, f"{name}_kernel", self.add_kernel(f"{name}_kernel", (width, size)) if size > 1 else None)
+        self.shared_kernel = self.add_kernel("shared_kernel", (width, shared)) if shared > 1 else None
+        self.routed_kernel = self.add_kernel("routed_kernel", (width, routed)) if routed > 1 else None
+        self.kind_kernel = self.add_kernel("kind_kernel", (width, 2)) if shared and routed else None
         if routed:
             start = initializers.Constant(self.active_heads / routed)
             state = dict(trainable=False, dtype="float32", autocast=False, aggregation="mean")

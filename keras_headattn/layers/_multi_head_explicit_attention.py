@@ -6,7 +6,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._heads import mark_heads
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import State
+from keras_headattn.layers._attention import Attended, State
 from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
 from keras_headattn.ops import exchange_heads
 from keras_headattn.ops._dense import rms_normalize
@@ -61,35 +61,22 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         count = self.num_components
         return super().projections | {"key": (count, self.key_dim), "value": (count, self.value_dim)}
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
-        for side in ("key", "value"):
-            kernel = self.add_weight(
-                name=f"{side}_mixing_kernel",
-                shape=(self.num_components, self.num_key_value_heads),
-                initializer="identity" if self.num_components == self.num_key_value_heads else _orthogonal,
-                regularizer=self.kernel_regularizer,
-                constraint=self.kernel_constraint,
-            )
-            setattr(self, f"{side}_mixing_kernel", kernel)
-            mark_heads(kernel, 1, f"{side}_mixing", self.role)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        shape = self.num_components, self.num_key_value_heads
+        start = "identity" if self.num_components == self.num_key_value_heads else _orthogonal
+        self.key_mixing_kernel = self.add_kernel("key_mixing_kernel", shape, start)
+        self.value_mixing_kernel = self.add_kernel("value_mixing_kernel", shape, start)
+        mark_heads(self.key_mixing_kernel, 1, "key_mixing", self.role)
+        mark_heads(self.value_mixing_kernel, 1, "value_mixing", self.role)
         self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
 
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
         kernels = {"key": self.key_mixing_kernel, "value": self.value_mixing_kernel}
         return entry | {side: exchange_heads(entry[side], kernel) for side, kernel in kernels.items()}, state
 
-    def attend(
-        self, query: Tensor, entry: dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
-        heads, *others = super().attend(query, entry, state)
-        return rms_normalize(heads, self.norm_scale, epsilon=1e-5), *others
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
+        attended = super().attend(query, entry, state)
+        return attended._replace(heads=rms_normalize(attended.heads, self.norm_scale, epsilon=1e-5))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_components": self.num_components}

@@ -5,7 +5,7 @@ from keras import initializers, ops, saving
 from keras_headattn._heads import mark_heads
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import as_kernel_size, check_boolean, check_group, check_switch
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attended, Attention, State
 from keras_headattn.layers._differential_attention import normalize_heads
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops._exchange_heads import exchange_in_groups
@@ -67,21 +67,12 @@ class MultiTokenAttention(Attention):
     def score_rows(self) -> int:
         return sum(size[0] - 1 for size in (self.logits_kernel_size, self.weights_kernel_size) if size)
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         h, g, e = self.num_heads, self.mix_weights, self.value_dim
-        for name, mixing in (("logits", self.mix_logits and (1, h, h)), ("weights", g and (h // g, g, g))):
-            size = getattr(self, f"{name}_kernel_size")
-            for kernel, shape in ((f"{name}_kernel", size and (h, *size)), (f"{name}_mixing_kernel", mixing)):
-                setattr(self, kernel, self.add_kernel(kernel, shape, initializers.Zeros()) if shape else None)
-            if size:
-                mark_heads(getattr(self, f"{name}_kernel"), 0, name, self.role)
+        self.logits_kernel = self._convolution("logits", self.logits_kernel_size)
+        self.logits_mixing_kernel = self._mixing("logits", (1, h, h)) if self.mix_logits else None
+        self.weights_kernel = self._convolution("weights", self.weights_kernel_size)
+        self.weights_mixing_kernel = self._mixing("weights", (h // g, g, g)) if g else None
         if self.head_norm:
             self.norm_scale = self.add_weight(name="norm_scale", shape=(e,), initializer="ones")
         if self.output_gate:
@@ -90,19 +81,30 @@ class MultiTokenAttention(Attention):
             self.output_gate_kernel = self.add_kernel("output_gate_kernel", shape, start)
             self.output_gate_bias = self._add_bias("output_gate_bias", shape[1:])
 
-    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[Tensor, Tensor, Any, Any]:
-        cache, rows = state.cache, (None, None)
-        if remembers := cache is not None and "map" in cache:
-            rows = ops.split(cache["map"], [(self.logits_kernel_size or [1])[0] - 1], axis=2)
-        logits, of_logits = self._compose("logits", self.biased_score(query, entry, state), rows[0], state)
-        weights, of_weights = self._compose("weights", self.weigh(logits, entry, state), rows[1], state)
-        record(self, queries=query, logits=logits, weights=weights)
-        cache = cache | {"map": ops.concatenate([of_logits, of_weights], axis=2)} if remembers else cache
-        return self.mix(self.drop(weights, state), entry, state), weights, state.previous_scores, cache
+    def _convolution(self, name, size):
+        if not size:
+            return None
+        kernel = self.add_kernel(f"{name}_kernel", (self.num_heads, *size), initializers.Zeros())
+        mark_heads(kernel, 0, name, self.role)
+        return kernel
 
-    def _compose(self, name, maps, rows, state):
+    def _mixing(self, name, shape):
+        return self.add_kernel(f"{name}_mixing_kernel", shape, initializers.Zeros())
+
+    def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
+        cache, rows = state.cache, (None, None)
+        if remembers := cache is not None and "logits" in cache:
+            rows = ops.split(cache["logits"], [(self.logits_kernel_size or [1])[0] - 1], axis=2)
+        logits, kernels = self.biased_score(query, entry, state), (self.logits_kernel, self.logits_mixing_kernel)
+        logits, of_logits = self._compose(logits, *kernels, rows[0], state)
+        weights, kernels = self.weigh(logits, entry, state), (self.weights_kernel, self.weights_mixing_kernel)
+        weights, of_weights = self._compose(weights, *kernels, rows[1], state)
+        record(self, queries=query, logits=logits, weights=weights)
+        cache = cache | {"logits": ops.concatenate([of_logits, of_weights], axis=2)} if remembers else cache
+        return Attended(self.mix(self.drop(weights, state), entry, state), weights, state.previous_logits, cache)
+
+    def _compose(self, maps, kernel, mixing, rows, state):
         """Returns logits or weights, convolved and mixed, and with `rows` also the rows that the next call reads."""
-        kernel, mixing = getattr(self, f"{name}_kernel"), getattr(self, f"{name}_mixing_kernel")
         segment_ids = state.masks and state.masks.segment_ids
         maps, rows = convolve_each_head(maps, kernel, state.mask, rows, state.query_positions, segment_ids)
         return exchange_in_groups(maps, mixing), rows

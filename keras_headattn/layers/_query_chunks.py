@@ -88,8 +88,7 @@ def attend_in_chunks(layer, query, entry, state):
                 if part.key_axis is not None
             }
         with keras.StatelessScope(zip(variables, tensors[len(names) :], strict=True)):
-            heads, *_ = layer.attend(named["queries"], _of(named, "entry"), _chunk_state(state, named))
-        return heads
+            return layer.attend(named["queries"], _of(named, "entry"), _chunk_state(state, named)).heads
 
     segments = [
         (functools.partial(chunk, keys), first, last)
@@ -143,7 +142,7 @@ def _chunk_state(state, named):
         bias=named.get("bias"),
         query_positions=named["query_positions"],
         key_positions=named["key_positions"],
-        previous_scores=None,
+        previous_logits=None,
         cache=None if state.cache is None else _of(named, "entry"),
         rows=_of(named, "rows"),
         seed=named.get("seed"),

@@ -56,14 +56,7 @@ class ReAttention(Attention):
         self.transform_scale = check_boolean("transform_scale", transform_scale)
         self.mixing_initializer = initializer("mixing_initializer", mixing_initializer)
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         shape = (self.num_heads,)
         self.mixing_kernel = self.add_kernel("mixing_kernel", 2 * shape, self.mixing_initializer)
         self.mixing_bias = self._add_bias("mixing_bias", shape)

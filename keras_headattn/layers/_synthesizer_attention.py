@@ -78,22 +78,12 @@ class SynthesizerAttention(Attention):
     def scores_are_products(self) -> bool:
         return "dot_product" in self.mixture and "dense" not in self.mixture
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         h, length = self.num_heads, self.max_length
-        weights = {
-            "dense": ("dense_kernel", (h, self.key_dim, length)),
-            "random": ("random_logits", (h, length, length)),
-        }
-        for part, (name, shape) in weights.items():
-            if part in self.mixture:
-                setattr(self, name, self.add_kernel(name, shape))
+        if "dense" in self.mixture:
+            self.dense_kernel = self.add_kernel("dense_kernel", (h, self.key_dim, length))
+        if "random" in self.mixture:
+            self.random_logits = self.add_kernel("random_logits", (h, length, length))
         if len(self.mixture) > 1:
             self.mixture_logits = self.add_weight(
                 name="mixture_logits", shape=(len(self.mixture),), initializer="zeros"

@@ -64,14 +64,7 @@ class TalkingHeadsAttention(Attention):
     def merged_heads(self) -> int:
         return self.value_heads
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-        previous_scores_shape: Shape | None = None,
-    ) -> None:
-        super().build(query_shape, value_shape, key_shape)
+    def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         pre, post = (self.key_heads, self.num_heads), (self.num_heads, self.value_heads)
         self.pre_softmax_kernel = self.add_kernel("pre_softmax_kernel", pre, self.mixing_initializer)
         self.post_softmax_kernel = self.add_kernel("post_softmax_kernel", post, self.mixing_initializer)

@@ -81,9 +81,9 @@ class _Block(Rematerialized, SavedQuantization):
 
     roles = {}  # role of each attention, by name
 
-    def _build_sublayers(self, x_shape, memory_shapes, previous_scores_shape):
+    def _build_sublayers(self, x_shape, memory_shapes, previous_logits_shape):
         """Makes and builds all sublayers; `memory_shapes` are by name of the attention."""
-        self.norms, self.dropouts, self.skips, self.attentions, self.map_shapes = {}, {}, {}, {}, {}
+        self.norms, self.dropouts, self.skips, self.attentions, self.logits_shapes = {}, {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
             is_there = self.takes_normalized and number == 0
@@ -106,9 +106,9 @@ class _Block(Rematerialized, SavedQuantization):
             if name == "attention" and self.relative_positions is not None:
                 attention.relative_positions = self.relative_positions
             check_residual(name, attention, x_shape)
-            previous = (previous_scores_shape or {}).get(name)
-            attention.build(x_shape, memory_shape, previous_scores_shape=previous)
-            self.map_shapes[name] = attention.compute_map_shape(x_shape, memory_shape, previous)
+            previous = (previous_logits_shape or {}).get(name)
+            attention.build(x_shape, memory_shape, previous_logits_shape=previous)
+            self.logits_shapes[name] = attention.compute_logits_shape(x_shape, memory_shape, previous)
         self.attention = self.attentions["attention"]
 
     def _make(self, template, name, defaults=None, **overrides):
@@ -127,27 +127,27 @@ class _Block(Rematerialized, SavedQuantization):
         is_training = training and options.get("cache") is None
         return recompute(self, run, inputs) if self.recompute and is_training and not is_capturing() else run(inputs)
 
-    def _warn_of_lost_scores(self, previous_scores, return_state):
+    def _warn_of_lost_logits(self, previous_logits, return_state):
         """Warns of attention whose scores neither come from another block nor go to one."""
-        if self.depth is None and not previous_scores and not return_state:
+        if self.depth is None and not previous_logits and not return_state:
             for attention in self.attentions.values():
                 attention.warn_of_missing_scores()
 
-    def _attend(self, name, x, state, previous_scores, memory=None, training=None, **call):
+    def _attend(self, name, x, state, previous_logits, memory=None, training=None, **call):
         """Applies a sublayer of attention, whose map and cache go into `state`."""
         y = self._normalize(name, x, state) if self.normalize_first else x
-        y, own_map, *cache = self.attentions[name](
+        y, own_logits, *cache = self.attentions[name](
             y,
             y if name == "attention" else memory,
             training=training,
             cache=state["cache"].get(name),
-            previous_scores=(previous_scores or {}).get(name),
+            previous_logits=(previous_logits or {}).get(name),
             kernels=state.get("kernels", {}).get(name),
-            return_map=True,
+            return_logits=True,
             **call,
         )
-        if own_map is not None:
-            state["maps"][name] = own_map
+        if own_logits is not None:
+            state["logits"][name] = own_logits
         if cache:
             state["cache"][name] = cache[0]
         return self._add(name, x, y, state, training)
@@ -210,24 +210,24 @@ class EncoderBlock(_Block):
         x: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
-        previous_scores: `state["maps"]` of the block before. Evolving and RealFormer attention need it.
+        previous_logits: `state["logits"]` of the block before. Evolving and RealFormer attention need it.
         return_state: returns `(y, state)`.
 
     Returns:
-        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"maps"`, from `"attention"` to its map,
-        if any.
+        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"logits"`, from `"attention"` to its
+        logits, if it passes any on.
 
     >>> from keras_headattn.layers import RealFormerAttention
     >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
     >>> y, state = first(keras.ops.ones((2, 5, 16)), return_state=True)
-    >>> tuple(second(y, previous_scores=state["maps"]).shape)
+    >>> tuple(second(y, previous_logits=state["logits"]).shape)
     (2, 5, 16)
     """
 
     roles = {"attention": "encoder"}
 
-    def build(self, x_shape: Shape, previous_scores_shape: dict[str, Shape] | None = None) -> None:
-        self._build_sublayers(x_shape, {"attention": x_shape}, previous_scores_shape)
+    def build(self, x_shape: Shape, previous_logits_shape: dict[str, Shape] | None = None) -> None:
+        self._build_sublayers(x_shape, {"attention": x_shape}, previous_logits_shape)
 
     def call(
         self,
@@ -237,21 +237,21 @@ class EncoderBlock(_Block):
         bias: Tensor | None = None,
         segment_ids: Tensor | None = None,
         training: bool | None = None,
-        previous_scores: dict[str, Tensor] | None = None,
+        previous_logits: dict[str, Tensor] | None = None,
         return_state: bool = False,
     ) -> Any:
-        self._warn_of_lost_scores(previous_scores, return_state)
+        self._warn_of_lost_logits(previous_logits, return_state)
         inputs = dict(x=x, mask=mask, attention_mask=attention_mask, bias=bias, segment_ids=segment_ids)
-        x, maps = self._run(self._forward, training, inputs | {"previous_scores": previous_scores})
-        return (x, {"maps": maps}) if return_state else x
+        x, logits = self._run(self._forward, training, inputs | {"previous_logits": previous_logits})
+        return (x, {"logits": logits}) if return_state else x
 
-    def _forward(self, x, mask, attention_mask, bias, segment_ids, previous_scores, training):
-        state = {"maps": {}, "cache": {}}
+    def _forward(self, x, mask, attention_mask, bias, segment_ids, previous_logits, training):
+        state = {"logits": {}, "cache": {}}
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
-        x = self._attend("attention", x, state, previous_scores, **call)
-        return self._feed_forward(x, state, training), state["maps"]
+        x = self._attend("attention", x, state, previous_logits, **call)
+        return self._feed_forward(x, state, training), state["logits"]
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -277,13 +277,13 @@ class DecoderBlock(_Block):
         bias, segment_ids: as in `Attention`, of the self-attention.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, of all attentions.
-        previous_scores: `state["maps"]` of the block before. Evolving and RealFormer attention need it.
+        previous_logits: `state["logits"]` of the block before. Evolving and RealFormer attention need it.
         return_state: returns `(y, state)`.
         x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to the Keras mask of
             `x`.
 
     Returns:
-        `(B, m, D)`; with `return_state` also a dictionary: `"maps"` for the next block, from `"attention"` and
+        `(B, m, D)`; with `return_state` also a dictionary: `"logits"` for the next block, from `"attention"` and
         `"cross_attention"` to their maps, if any; and `"cache"` for the next step.
     """
 
@@ -307,12 +307,12 @@ class DecoderBlock(_Block):
         self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
     def build(
-        self, x_shape: Shape, memory_shape: Any = None, previous_scores_shape: dict[str, Shape] | None = None
+        self, x_shape: Shape, memory_shape: Any = None, previous_logits_shape: dict[str, Shape] | None = None
     ) -> None:
         memory_shapes = self._each("memory", memory_shape)
         memory_shapes = [x_shape if shape is None else shape for shape in memory_shapes]
         shapes = {"attention": x_shape, **dict(zip(self.cross_names, memory_shapes, strict=True))}
-        self._build_sublayers(x_shape, shapes, previous_scores_shape)
+        self._build_sublayers(x_shape, shapes, previous_logits_shape)
         self.cross_attention = self.attentions.get("cross_attention")
 
     def _each(self, name, value):
@@ -390,19 +390,19 @@ class DecoderBlock(_Block):
         index: int | Tensor | None = None,
         positions: Tensor | None = None,
         training: bool | None = None,
-        previous_scores: dict[str, Tensor] | None = None,
+        previous_logits: dict[str, Tensor] | None = None,
         return_state: bool = False,
         x_mask: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
     ) -> Any:
-        self._warn_of_lost_scores(previous_scores, return_state)
+        self._warn_of_lost_logits(previous_logits, return_state)
         inputs = dict(x=x, memory=memory, memory_mask=memory_mask, attention_mask=attention_mask, bias=bias)
-        inputs |= dict(segment_ids=segment_ids, positions=positions, previous_scores=previous_scores, x_mask=x_mask)
+        inputs |= dict(segment_ids=segment_ids, positions=positions, previous_logits=previous_logits, x_mask=x_mask)
         decoding = dict(cache=cache, index=index, kernels=kernels)
-        x, maps, cache = self._run(self._forward, training, inputs, **decoding)
+        x, logits, cache = self._run(self._forward, training, inputs, **decoding)
         if not return_state:
             return x
-        return x, {"maps": maps} | ({} if cache is None else {"cache": cache})
+        return x, {"logits": logits} | ({} if cache is None else {"cache": cache})
 
     def _forward(
         self,
@@ -413,15 +413,15 @@ class DecoderBlock(_Block):
         bias,
         segment_ids,
         positions,
-        previous_scores,
+        previous_logits,
         x_mask,
         cache,
         index,
         kernels,
         training,
     ):
-        state = {"maps": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
-        common = dict(state=state, previous_scores=previous_scores, training=training, index=index, positions=positions)
+        state = {"logits": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
+        common = dict(state=state, previous_logits=previous_logits, training=training, index=index, positions=positions)
         x = self._attend(
             "attention",
             x,
@@ -436,7 +436,7 @@ class DecoderBlock(_Block):
         for name, one, mask in zip(self.cross_names, memories, masks, strict=True):
             counts = self.attentions[name].adds_losses(training)
             x = self._attend(name, x, memory=one, query_mask=x_mask if counts else None, key_mask=mask, **common)
-        return self._feed_forward(x, state, training), state["maps"], None if cache is None else state["cache"]
+        return self._feed_forward(x, state, training), state["logits"], None if cache is None else state["cache"]
 
     def get_config(self) -> dict[str, Any]:
         crossed = [self.templates[name].serialize() for name in self.cross_names]

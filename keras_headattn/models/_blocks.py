@@ -10,20 +10,20 @@ class Stack:
     those of all self-attentions.
     """
 
-    def __init__(self, blocks, relative_positions=None, carries_scores=True):
+    def __init__(self, blocks, relative_positions=None, carries_logits=True):
         self.blocks = blocks
-        self.carries_scores = carries_scores
+        self.carries_logits = carries_logits
         if relative_positions is not None:
             for block in blocks:
                 block.relative_positions = relative_positions
 
     def build(self, *shapes):
         """Builds all blocks for inputs of these shapes."""
-        map_shapes = None
+        logits_shapes = None
         for block in self.blocks:
-            if self.carries_scores:
-                block.build(*shapes, map_shapes)
-                map_shapes = block.map_shapes
+            if self.carries_logits:
+                block.build(*shapes, logits_shapes)
+                logits_shapes = block.logits_shapes
             else:
                 block.build(*shapes)
 
@@ -36,9 +36,9 @@ class Stack:
         """Yields `x` and the state after each block; `each` lists arguments of single blocks."""
         maps = {}
         for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
-            if self.carries_scores:
-                x, state = block(x, *inputs, previous_scores=maps, return_state=True, **arguments, **own)
-                maps = state["maps"]
+            if self.carries_logits:
+                x, state = block(x, *inputs, previous_logits=maps, return_state=True, **arguments, **own)
+                maps = state["logits"]
             else:
                 x, state = block(x, *inputs, **arguments, **own), {}
             yield x, state

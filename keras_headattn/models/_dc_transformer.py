@@ -138,10 +138,10 @@ class DCTransformer(Model):
         self.input_projection.build(input_shape)
         if self.positions is not None:
             self.positions.build(shape)
-        map_shape = None
+        logits_shape = None
         for block in self.blocks:
-            block.build(shape, map_shape)
-            map_shape = block.map_shape
+            block.build(shape, logits_shape)
+            logits_shape = block.logits_shape
         steps = (self.max_length,) if self.pooling == "flatten" else ()
         self.output_kernel = self.add_weight(
             name="output_kernel",
@@ -188,7 +188,7 @@ class DCTransformer(Model):
             x = self.positions(x)
         x, scores = self.dropouts[0](x, training=training), None
         for block in self.blocks:
-            x, scores = block(x, mask=mask, previous_scores=scores, training=training)
+            x, scores = block(x, mask=mask, previous_logits=scores, training=training)
         x = keras.activations.gelu(x, approximate=False)
         return _zero_padded(self.dropouts[1](x, training=training), mask)
 
@@ -237,25 +237,25 @@ class DCBlock(Rematerialized):
             for number in range(3)
         ]
 
-    def build(self, input_shape, previous_scores_shape=None):
-        shape, self.map_shape = input_shape, previous_scores_shape
+    def build(self, input_shape, previous_logits_shape=None):
+        shape, self.logits_shape = input_shape, previous_logits_shape
         for convolution, norm, feed_forward in zip(self.convolutions, self.norms, self.feed_forwards, strict=False):
-            convolution.build(shape, self.map_shape)
-            self.map_shape = convolution.compute_map_shape(shape, self.map_shape)
+            convolution.build(shape, self.logits_shape)
+            self.logits_shape = convolution.compute_logits_shape(shape, self.logits_shape)
             shape = convolution.compute_output_shape(shape)
             norm.build(shape)
             feed_forward.build(shape)
         self.norms[2].build(shape)
         self.built = True
 
-    def call(self, inputs, mask=None, previous_scores=None, training=None):
-        x, scores = self.branch(inputs, mask, previous_scores, training)
+    def call(self, inputs, mask=None, previous_logits=None, training=None):
+        x, scores = self.branch(inputs, mask, previous_logits, training)
         return self.norms[2](inputs + x, training=training, mask=mask), scores
 
     def branch(self, x, mask=None, scores=None, training=None):
         """Returns what is added to the residual, and the map."""
         for convolution, norm, feed_forward in zip(self.convolutions, self.norms, self.feed_forwards, strict=False):
-            x, scores = convolution(x, mask=mask, previous_scores=scores, return_map=True, training=training)
+            x, scores = convolution(x, mask=mask, previous_logits=scores, return_logits=True, training=training)
             x = feed_forward(norm(x, training=training, mask=mask), training=training)
         return x, scores
 

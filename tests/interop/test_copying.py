@@ -21,7 +21,7 @@ WIDTH, HEADS = 12, 4
 
 def made(cls=MultiHeadAttention, **arguments):
     layer = cls(HEADS, WIDTH // HEADS, name="attention", **arguments)
-    layer.build((None, None, WIDTH), (None, None, WIDTH), previous_scores_shape=(None, HEADS, None, None))
+    layer.build((None, None, WIDTH), (None, None, WIDTH), previous_logits_shape=(None, HEADS, None, None))
     return layer
 
 

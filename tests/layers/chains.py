@@ -6,16 +6,16 @@ from tests.layers import oracles, oracles_evolving
 from tests.layers.harness import array, randomize
 
 
-def build_chain(blocks, query, value=None, key=None, seed=1, map_shape=None):
+def build_chain(blocks, query, value=None, key=None, seed=1, logits_shape=None):
     """Builds each block for the map of the one before it, and gives it seeded weights; returns `blocks`.
 
-    The first is built for a previous map of `map_shape`, if there is one.
+    The first is built for a previous map of `logits_shape`, if there is one.
     """
     value = query if value is None else value
     key = value if key is None else key
     for i, block in enumerate(blocks):
-        block.build(query.shape, value.shape, key.shape, map_shape)
-        map_shape = block.compute_map_shape(query.shape, value.shape, map_shape)
+        block.build(query.shape, value.shape, key.shape, logits_shape)
+        logits_shape = block.compute_logits_shape(query.shape, value.shape, logits_shape)
         randomize(block, seed + i)
     return blocks
 
@@ -28,7 +28,7 @@ def run_chain(blocks, query, value=None, key=None, previous=None, **call):
     outputs, maps = [], []
     for block in blocks:
         attended = (query, query) if value is None else (value, value if key is None else key)
-        query, previous = block(query, *attended, previous_scores=previous, return_map=True, **call)
+        query, previous = block(query, *attended, previous_logits=previous, return_logits=True, **call)
         outputs.append(query)
         maps.append(previous)
     return outputs, maps
@@ -93,7 +93,7 @@ def decode_chain(blocks, caches, query, sizes, self_attention, step=None, **call
         for i, block in enumerate(step or blocks):
             attended = {"value": x} if self_attention else {}
             x, carried, caches[i] = block(
-                x, **attended, previous_scores=carried, return_map=True, cache=caches[i], **now
+                x, **attended, previous_logits=carried, return_logits=True, cache=caches[i], **now
             )
         outputs.append(array(x))
         maps.append(array(carried))

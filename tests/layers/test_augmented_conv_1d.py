@@ -31,16 +31,18 @@ class PublicAttention(EvolvingAttention):
         value_mask=None,
         return_attention_scores=False,
         training=None,
-        previous_scores=None,
-        return_map=False,
+        previous_logits=None,
+        return_logits=False,
     ):
-        return super().call(query, value, training=training, previous_scores=previous_scores, return_map=return_map)
+        return super().call(
+            query, value, training=training, previous_logits=previous_logits, return_logits=return_logits
+        )
 
     def _convolves(self, chained):
         return self.beta > 0 and chained and self.depth != 0
 
     def evolve(self, logits, state):
-        previous = state.previous_scores
+        previous = state.previous_logits
         if self._convolves(previous is not None):
             logits = self.alpha * previous + (1 - self.alpha) * logits
             up, down = (convolve_maps(logits, s * self.map_kernel, s * self.map_bias, "encoder") for s in (1, -1))
@@ -88,7 +90,7 @@ def test_public_code(golden, variant, dtype):
     layer.build(x.shape, None if previous is None else previous.shape)
     key_rel = data[f"{variant}.key_rel"] if distance else None
     assign(layer, public_weights(data, f"{variant}.w.", key_rel, 3, key_dim, value_dim))
-    y, logits = layer(x, previous_scores=previous, return_map=True)
+    y, logits = layer(x, previous_logits=previous, return_logits=True)
     close(array(y).transpose(0, 2, 1), data[f"{variant}.out{suffix}"], tolerance)
     close(logits, data[f"{variant}.logits{suffix}"], tolerance)
 
@@ -146,12 +148,12 @@ def test_configuration_and_shapes():
     copy = AugmentedConv1D.from_config(layer.get_config())
     assert copy.get_config() == layer.get_config()
     inputs = keras.Input((None, 7))
-    outputs = layer(inputs, return_map=True, return_attention_scores=True)
+    outputs = layer(inputs, return_logits=True, return_attention_scores=True)
     assert [x.shape for x in outputs] == [(None, None, 20), (None, 3, None, None), (None, 3, None, None)]
     given = np.ones((2, 3, 8, 8), "float32")
     for attention in (MultiHeadAttention(3, 4), None):
         layer = AugmentedConv1D(20, 3, attention)
-        y, carried = layer(np.ones((2, 8, 7), "float32"), previous_scores=given, return_map=True)
+        y, carried = layer(np.ones((2, 8, 7), "float32"), previous_logits=given, return_logits=True)
         np.testing.assert_array_equal(carried, given)
-        assert y.shape == (2, 8, 20) and layer.compute_map_shape((2, 8, 7), given.shape) == given.shape
+        assert y.shape == (2, 8, 20) and layer.compute_logits_shape((2, 8, 7), given.shape) == given.shape
     assert layer(np.ones((0, 8, 7), "float32")).shape == (0, 8, 20)

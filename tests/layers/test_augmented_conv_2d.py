@@ -18,11 +18,11 @@ def images(height=7, width=6, batch=2, dtype="float32"):
     return np.random.default_rng(0).normal(size=(batch, height, width, WIDTH)).astype(dtype)
 
 
-def made(attention, previous_scores_shape=None, shape=(None, 7, 6, WIDTH), **arguments):
+def made(attention, previous_logits_shape=None, shape=(None, 7, 6, WIDTH), **arguments):
     """A built layer of 20 filters more than those of attention, with random weights."""
     filters = 20 + attention.num_heads * attention.value_dim
     layer = AugmentedConv2D(filters, 3, attention, **arguments)
-    layer.build(shape, previous_scores_shape)
+    layer.build(shape, previous_logits_shape)
     return randomize(layer)
 
 
@@ -69,14 +69,14 @@ def test_average_leaves_out_the_border():
 def test_map_is_carried_on(strides, downsample):
     first = made(EvolvingAttention(**EVOLVING), strides=strides, downsample=downsample)
     x = images()
-    y, scores, carried = first(x, return_map=True, return_attention_scores=True)
-    assert tuple(carried.shape[1:]) == first.compute_map_shape((None, 7, 6, WIDTH))[1:]
+    y, scores, carried = first(x, return_logits=True, return_attention_scores=True)
+    assert tuple(carried.shape[1:]) == first.compute_logits_shape((None, 7, 6, WIDTH))[1:]
     second = made(EvolvingAttention(**EVOLVING), carried.shape, strides=strides, downsample=downsample)
     names = {weight.name for weight in second.weights} - {weight.name for weight in first.weights}
     assert names == {"map_kernel", "map_bias"}
-    output, evolved = second(x, previous_scores=carried, return_map=True)
+    output, evolved = second(x, previous_logits=carried, return_logits=True)
     assert np.abs(array(evolved) - array(carried)).max() > 0.01
-    other, _ = second(x, previous_scores=carried + 1, return_map=True)
+    other, _ = second(x, previous_logits=carried + 1, return_logits=True)
     assert np.abs(array(other) - array(output)).max() > 1e-4
     np.testing.assert_allclose(keras.ops.softmax(carried), scores, atol=1e-5)
     np.testing.assert_allclose(y, first(x), atol=1e-6)
@@ -84,16 +84,16 @@ def test_map_is_carried_on(strides, downsample):
 
 def test_map_of_attention_that_has_none():
     layer, given = made(MultiHeadAttention(3, 4)), np.ones((2, 3, 9, 9), "float32")
-    assert layer(images(), return_map=True)[1] is None
-    np.testing.assert_array_equal(layer(images(), previous_scores=given, return_map=True)[1], given)
-    assert layer.compute_map_shape((2, 7, 6, WIDTH)) is None
-    assert layer.compute_map_shape((2, 7, 6, WIDTH), given.shape) == given.shape
+    assert layer(images(), return_logits=True)[1] is None
+    np.testing.assert_array_equal(layer(images(), previous_logits=given, return_logits=True)[1], given)
+    assert layer.compute_logits_shape((2, 7, 6, WIDTH)) is None
+    assert layer.compute_logits_shape((2, 7, 6, WIDTH), given.shape) == given.shape
 
 
 def test_symbolic_shapes_and_unknown_batch():
     inputs = keras.Input((7, 6, WIDTH))
     layer = AugmentedConv2D(20, 3, EvolvingAttention(**EVOLVING), strides=2)
-    outputs = layer(inputs, return_map=True, return_attention_scores=True)
+    outputs = layer(inputs, return_logits=True, return_attention_scores=True)
     assert [x.shape for x in outputs] == [(None, 4, 3, 20), (None, 3, 12, 12), (None, 3, 12, 12)]
     assert layer.compute_output_shape(inputs.shape) == outputs[0].shape
     model = keras.Model(inputs, outputs)
@@ -150,19 +150,19 @@ def test_attention_of_keras():
 
 def test_gradients_and_xla():
     layer = made(EvolvingAttention(**EVOLVING), (2, 3, 12, 12), downsample=True)
-    x, previous_scores = images(), np.random.default_rng(1).normal(size=(2, 3, 12, 12)).astype("float32")
+    x, previous_logits = images(), np.random.default_rng(1).normal(size=(2, 3, 12, 12)).astype("float32")
     weights = layer.trainable_weights
 
-    def loss_and_gradients(x, previous_scores):
+    def loss_and_gradients(x, previous_logits):
         with tf.GradientTape() as tape:
-            tape.watch(previous_scores)
-            y, carried = layer(x, previous_scores=previous_scores, return_map=True)
+            tape.watch(previous_logits)
+            y, carried = layer(x, previous_logits=previous_logits, return_logits=True)
             loss = tf.reduce_sum(y**2) + tf.reduce_sum(carried**3)
         return loss, [
-            tf.convert_to_tensor(g) for g in tape.gradient(loss, [previous_scores, *(w.value for w in weights)])
+            tf.convert_to_tensor(g) for g in tape.gradient(loss, [previous_logits, *(w.value for w in weights)])
         ]
 
-    inputs = tf.constant(x), tf.constant(previous_scores)
+    inputs = tf.constant(x), tf.constant(previous_logits)
     loss, eager = loss_and_gradients(*inputs)
     compiled_loss, compiled = tf.function(loss_and_gradients, jit_compile=True)(*inputs)
     np.testing.assert_allclose(compiled_loss, loss, rtol=1e-4)

@@ -77,7 +77,7 @@ def check_chain(data, variant, strides, downsample, suffix="", dtype="float32", 
         )
         layer.build(x.shape, None if carried is None else carried.shape)
         assign(layer, evolving_weights(data, call, relative, beta > 0 and call > 0))
-        x, carried = layer(x, previous_scores=carried, return_map=True)
+        x, carried = layer(x, previous_logits=carried, return_logits=True)
         for name, value in (("out", x), ("prev_atts", carried)):
             if f"{variant}.{name}{call}{suffix}" in data.files:
                 close(value, data[f"{variant}.{name}{call}{suffix}"], tolerance)

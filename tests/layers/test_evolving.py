@@ -53,7 +53,7 @@ def check_chain(blocks, inputs, mask=None, oracle=None, previous=None, **call):
     for i, block in enumerate(blocks):
         check_close(got_outputs[i], outputs[i], DOUBLE)
         check_maps(got_maps[i], maps[i], True if mask is None else mask, DOUBLE)
-        output, got_scores = block(query, *inputs[1:], previous_scores=carried, return_attention_scores=True, **call)
+        output, got_scores = block(query, *inputs[1:], previous_logits=carried, return_attention_scores=True, **call)
         check_close(output, outputs[i], DOUBLE)
         check_close(got_scores, scores[i], DOUBLE)
         query, carried = got_outputs[i], got_maps[i]
@@ -113,13 +113,13 @@ def test_a_map_of_another_shape_starts_the_chain_again(convolve_first):
     randomize(block)
     assert hasattr(block, "map_kernel") == convolve_first or block.map_kernel is None
     check_chain([block], (x, x, x), previous=wider)
-    check_close(block(x, x, previous_scores=wider), block(x, x), 0)
+    check_close(block(x, x, previous_logits=wider), block(x, x), 0)
 
 
-def test_alpha_of_zero_ignores_the_previous_scores():
+def test_alpha_of_zero_ignores_the_previous_logits():
     x, rng = self_input(dtype="float64"), np.random.default_rng(0)
     (block,) = build_chain(make(1, alpha=0.0, beta=0.3), x)
-    check_close(block(x, x, previous_scores=rng.normal(size=MAP)), block(x, x), DOUBLE)
+    check_close(block(x, x, previous_logits=rng.normal(size=MAP)), block(x, x), DOUBLE)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -167,8 +167,8 @@ def test_built_by_its_first_call():
     """Keras passes on the shape of the map it is called with."""
     x = self_input()
     first, second = EvolvingAttention(**SIZES), EvolvingAttention(**SIZES)
-    _, carried = first(x, x, return_map=True)
-    second(x, x, previous_scores=carried)
+    _, carried = first(x, x, return_logits=True)
+    second(x, x, previous_logits=carried)
     assert (len(first.weights), len(second.weights)) == (8, 10)
 
 
@@ -187,12 +187,12 @@ def test_order_of_results_and_shape_of_the_map():
     query, value, key = cross_inputs()
     layer = build(EvolvingAttention(**SIZES, alpha=0.0, role="cross"), query, value, key)
     shape = (BATCH, HEADS, QUERIES, KEYS)
-    assert tuple(layer.compute_map_shape(query.shape, value.shape)) == shape
-    output, scores, carried = layer(query, value, key, return_attention_scores=True, return_map=True)
+    assert tuple(layer.compute_logits_shape(query.shape, value.shape)) == shape
+    output, scores, carried = layer(query, value, key, return_attention_scores=True, return_logits=True)
     np.testing.assert_allclose(array(scores).sum(-1), 1, rtol=1e-5)
     assert array(carried).min() < 0 and tuple(carried.shape) == shape
     cache = layer.project_cache(value, key)
-    results = layer(query, cache=cache, index=0, return_attention_scores=True, return_map=True)
+    results = layer(query, cache=cache, index=0, return_attention_scores=True, return_logits=True)
     for result, expected in zip(results[:3], (output, scores, carried), strict=True):
         check_close(result, expected)
     assert set(cache) == set(results[3])
@@ -202,26 +202,26 @@ def test_order_of_results_and_shape_of_the_map():
 def test_a_layer_without_a_map_passes_on_the_one_it_got(layer):
     x = self_input()
     attention, carried = build(layer(**SIZES), x), tf.ones((BATCH, 2, 3, 4))
-    output, passed = attention(x, x, previous_scores=carried, return_map=True)
+    output, passed = attention(x, x, previous_logits=carried, return_logits=True)
     assert passed is carried
     check_close(output, attention(x, x))
-    output, passed = attention(x, x, return_map=True)
+    output, passed = attention(x, x, return_logits=True)
     assert passed is None
-    assert tuple(attention.compute_map_shape(x.shape, x.shape, carried.shape)) == (BATCH, 2, 3, 4)
-    assert attention.compute_map_shape(x.shape, x.shape) is None
+    assert tuple(attention.compute_logits_shape(x.shape, x.shape, carried.shape)) == (BATCH, 2, 3, 4)
+    assert attention.compute_logits_shape(x.shape, x.shape) is None
 
 
 def test_shape_of_the_map_with_unknown_lengths():
     for layer in (EvolvingAttention(3, 4), RealFormerAttention(3, 4)):
-        assert tuple(layer.compute_map_shape((None, None, 8), (None, 7, 8), None)) == (None, 3, None, 7)
-        assert tuple(layer.compute_map_shape((2, 5, 8))) == (2, 3, 5, 5)
+        assert tuple(layer.compute_logits_shape((None, None, 8), (None, 7, 8), None)) == (None, 3, None, 7)
+        assert tuple(layer.compute_logits_shape((2, 5, 8))) == (2, 3, 5, 5)
 
 
 @each_role
 def test_symbolic_map_is_the_real_one(role):
     x = keras.Input((None, QUERY_WIDTH))
-    output, carried = EvolvingAttention(**SIZES, role=role)(x, x, return_map=True)
-    output, carried = EvolvingAttention(**SIZES, role=role)(output, output, previous_scores=carried, return_map=True)
+    output, carried = EvolvingAttention(**SIZES, role=role)(x, x, return_logits=True)
+    output, carried = EvolvingAttention(**SIZES, role=role)(output, output, previous_logits=carried, return_logits=True)
     assert tuple(carried.shape) == (None, HEADS, None, None)
     real = keras.Model(x, [output, carried])(self_input())
     assert [tuple(r.shape) for r in real] == [(BATCH, QUERIES, QUERY_WIDTH), MAP]
@@ -253,7 +253,7 @@ def test_identity_kernel(role, kernel_size):
         one.build(*(x.shape for x in inputs))
     layer.query_dense.set_weights(logits.query_dense.get_weights())
     layer.key_dense.set_weights(logits.key_dense.get_weights())
-    expected, evolved = (array(one(*inputs, return_map=True)[1]) for one in (logits, layer))
+    expected, evolved = (array(one(*inputs, return_logits=True)[1]) for one in (logits, layer))
     shift = kernel_size // 2
     rows, columns = {"encoder": (0, 0), "decoder": (shift, shift), "cross": (shift, 0)}[role]
     check_close(evolved[:, :, rows:, columns:], np.maximum(expected, 0)[:, :, rows:, columns:])
@@ -283,8 +283,8 @@ def test_initial_kernels():
 @pytest.mark.parametrize("layer", ["EvolvingAttention", "RealFormerAttention"])
 def test_file_of_a_chain(layer, tmp_path):
     x = keras.Input((None, QUERY_WIDTH))
-    output, carried = getattr(layers, layer)(**SIZES)(x, x, return_map=True)
-    output = getattr(layers, layer)(**SIZES)(output, output, previous_scores=carried)
+    output, carried = getattr(layers, layer)(**SIZES)(x, x, return_logits=True)
+    output = getattr(layers, layer)(**SIZES)(output, output, previous_logits=carried)
     model = keras.Model(x, output)
     randomize(model)
     model.save(tmp_path / "chain.keras")

@@ -112,7 +112,13 @@ def test_decoder_compiled_with_a_tensor_index(jit_compile):
             piece, carried, updated = tf.gather(x, [i], axis=1), None, []
             for block, cache in zip(blocks, caches, strict=True):
                 piece, carried, cache = block(
-                    piece, piece, previous_scores=carried, return_map=True, cache=cache, index=i, use_causal_mask=True
+                    piece,
+                    piece,
+                    previous_logits=carried,
+                    return_logits=True,
+                    cache=cache,
+                    index=i,
+                    use_causal_mask=True,
                 )
                 updated.append(cache)
             caches = updated

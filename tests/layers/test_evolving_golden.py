@@ -48,7 +48,7 @@ def of_logits(logits, kernel=None, bias=None, **arguments):
 def check_map(data, name, logits, previous=None, mask=None, **arguments):
     """The map and the scores that a golden file names, where the mask allows."""
     layer, query, value = of_logits(logits, **arguments)
-    call = {"return_attention_scores": True, "return_map": True, "attention_mask": mask, "previous_scores": previous}
+    call = {"return_attention_scores": True, "return_logits": True, "attention_mask": mask, "previous_logits": previous}
     _, scores, carried = layer(query, value, **call)
     allowed = np.broadcast_to(True if mask is None else mask, logits.shape)
     check_close(array(carried)[allowed], data[f"{name}.logit"][allowed], DOUBLE)
@@ -79,7 +79,7 @@ def test_convolution_of_the_decoder(golden, name, kernel_size):
     kernel, bias = data[f"{name}.kernel_hwio"], data["dec.bias"]
     arguments = {"role": "decoder", "alpha": 0.0, "beta": 1.0, "kernel_size": kernel_size}
     layer, query, value = of_logits(data["dec.cur_logit"], kernel, bias, **arguments)
-    _, carried = layer(query, value, return_map=True, use_causal_mask=True)
+    _, carried = layer(query, value, return_logits=True, use_causal_mask=True)
     causal = np.broadcast_to(np.tri(6, dtype=bool), carried.shape)
     check_close(array(carried)[causal], data[f"{name}.conv_relu_shifted"][causal], DOUBLE)
 
@@ -129,7 +129,7 @@ def test_attention_of_image_blocks(golden, variant):
             continue
         flat = x.reshape(2, 20, -1)
         layer = image_layer(data, call, flat, carried, alpha, beta, variant != "norel")
-        output, carried = layer(flat, flat, previous_scores=carried, return_map=True)
+        output, carried = layer(flat, flat, previous_logits=carried, return_logits=True)
         if f"{variant}.out{call}" not in data:
             break
         x = data[f"{variant}.out{call}"]
@@ -160,7 +160,7 @@ def time_series(data, variant, alpha, beta, dim, previous):
     if previous is not None:
         weights["map_kernel"] = data[f"{variant}.w.att_conv.0.weight"].transpose(2, 3, 1, 0)
         weights["map_bias"] = data[f"{variant}.w.att_conv.0.bias"]
-    output, carried = set_by_name(layer, weights)(x, x, previous_scores=previous, return_map=True)
+    output, carried = set_by_name(layer, weights)(x, x, previous_logits=previous, return_logits=True)
     return array(output), array(carried)
 
 

@@ -80,7 +80,7 @@ def test_masks_of_keras_go_along_the_chain():
     states, carried = keras.layers.Embedding(9, QUERY_WIDTH, mask_zero=True)(tokens), None
     for _ in range(3):
         layer = EvolvingAttention(**SIZES, beta=0.5)
-        states, carried = layer(states, states, previous_scores=carried, return_map=True)
+        states, carried = layer(states, states, previous_logits=carried, return_logits=True)
     model = keras.Model(tokens, states)
     for variable in model.trainable_variables:
         variable.assign(random(len(variable.path), *variable.shape) * 0.4)
@@ -143,7 +143,7 @@ def test_gradients_against_finite_differences(role):
     x, value = random(0, BATCH, QUERIES, 8), random(1, BATCH, KEYS, 5)
     previous = tf.Variable(random(2, BATCH, 2, QUERIES, KEYS))
     blocks = [EvolvingAttention(2, 3, dtype="float64", role=role, alpha=0.4, beta=0.5) for _ in range(2)]
-    build_chain(blocks, x, value, map_shape=previous.shape)
+    build_chain(blocks, x, value, logits_shape=previous.shape)
     mask = random_mask((BATCH, QUERIES, KEYS))
     mask[0, 2] = False
     direction = random(3, BATCH, QUERIES, 8)
@@ -215,11 +215,11 @@ def test_finite_for_large_maps(role, dtype):
     """Logits of 2e4: the kernel sums 9 positions of 3 heads, more than float16 holds."""
     x = self_input()
     plain = build(RealFormerAttention(**SIZES, use_bias=False), x)
-    x = x * np.sqrt(2e4 / np.abs(array(plain(x, x, return_map=True)[1])).max())
+    x = x * np.sqrt(2e4 / np.abs(array(plain(x, x, return_logits=True)[1])).max())
     layer = EvolvingAttention(**SIZES, role=role, alpha=0.0, beta=0.5, use_bias=False, dtype=dtype)
     copy_weights(plain, build(layer, x))
     layer.map_kernel.assign(np.full(layer.map_kernel.shape, 10.0))
-    output, scores, carried = layer(x, x, return_attention_scores=True, return_map=True, use_causal_mask=True)
+    output, scores, carried = layer(x, x, return_attention_scores=True, return_logits=True, use_causal_mask=True)
     assert np.abs(array(carried)).max() > 5e3
     for result in (output, scores, carried):
         assert np.isfinite(array(result)).all()

@@ -143,7 +143,7 @@ def test_decoding(options):
     layer = build(make(**options), x)
     cache = oracles_variants.check_decoding(layer, x)
     rows = 2 * ("logits_kernel_size" not in options) + ("weights_kernel_size" not in options)
-    assert layer.score_rows == rows and tuple(cache["map"].shape) == (BATCH, HEADS, rows, LENGTH + 2)
+    assert layer.score_rows == rows and tuple(cache["logits"].shape) == (BATCH, HEADS, rows, LENGTH + 2)
 
 
 def test_cross_attention_step_by_step():

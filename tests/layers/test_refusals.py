@@ -148,7 +148,7 @@ test_shapes = refusals(
             "inputs of shape",
         )
         for shape in ((None, None, 6, 5), (None, 7, 6), (None, 7, 6, None))
-        for method in ("build", "compute_map_shape")
+        for method in ("build", "compute_logits_shape")
     ),
 )
 
@@ -236,8 +236,8 @@ test_biases_and_maps_of_other_shapes = refusals(
             ("bias", (BATCH, 3, KEYS, QUERIES)),
             ("bias", (3, 1, QUERIES, KEYS)),
             ("bias", (1, BATCH, 3, QUERIES, KEYS)),
-            ("previous_scores", (3, QUERIES, KEYS)),
-            ("previous_scores", (3, 3, QUERIES, KEYS)),
+            ("previous_logits", (3, QUERIES, KEYS)),
+            ("previous_logits", (3, 3, QUERIES, KEYS)),
         )
     ),
     (

@@ -120,7 +120,7 @@ def test_of_an_evolving_layer():
     layer = build(EvolvingAttention(**SIZES, **arguments, dtype="float64"), x)
     weights = oracles.named_weights(layer)
     vectors = oracles_evolving.vectors_1d(array(table(layer)), QUERIES, QUERIES)
-    _, carried = layer(x, x, return_map=True, use_causal_mask=True)
+    _, carried = layer(x, x, return_logits=True, use_causal_mask=True)
     causal = np.broadcast_to(np.tri(QUERIES, dtype=bool), (HEADS, QUERIES, QUERIES))
     for b in range(BATCH):
         q, k = (oracles.project(weights, name, x[b]) for name in ("query", "key"))

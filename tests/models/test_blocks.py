@@ -96,8 +96,8 @@ def test_maps_go_from_block_to_block_in_a_functional_model():
     x = keras.Input((5, 8))
     first, second = (EncoderBlock(EvolvingAttention(2, 4), intermediate_dim=16) for _ in range(2))
     y, state = first(x, return_state=True)
-    y, state = second(y, previous_scores=state["maps"], return_state=True)
-    second_map = state["maps"]["attention"]
+    y, state = second(y, previous_logits=state["logits"], return_state=True)
+    second_map = state["logits"]["attention"]
     assert tuple(second_map.shape) == (None, 2, 5, 5)
     assert first.attention.map_kernel is None and second.attention.map_kernel is not None
     inputs = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
@@ -137,8 +137,8 @@ def chain(attention, depths, passes=False):
     for depth in depths:
         layer = EncoderBlock(attention, 10, depth=depth)
         if passes:
-            x, state = layer(x, previous_scores=scores, return_state=True)
-            scores = state["maps"]
+            x, state = layer(x, previous_logits=scores, return_state=True)
+            scores = state["logits"]
         else:
             x = layer(x)
     return keras.Model(inputs, x)
@@ -147,7 +147,7 @@ def chain(attention, depths, passes=False):
 @pytest.mark.parametrize("attention", [EvolvingAttention(2, 4), RealFormerAttention(2, 4)], ids=["evolving", "real"])
 def test_scores_that_are_not_passed_on_are_a_warning(attention):
     for depths, count in (((0, 1, 2), 2), ((None,), 1), ((None, None), 2)):
-        with pytest.warns(UserWarning, match="`previous_scores`") as found:
+        with pytest.warns(UserWarning, match="`previous_logits`") as found:
             model = chain(attention, depths)
         assert len(found) == count
         model(np.zeros((2, 5, WIDTH)))  # once per layer
@@ -159,8 +159,8 @@ def test_scores_that_are_not_passed_on_are_a_warning(attention):
 
 def test_a_layer_of_a_decoder_that_gets_no_scores_warns():
     x = np.zeros((2, 5, WIDTH))
-    with pytest.warns(UserWarning, match="`previous_scores`") as found:
+    with pytest.warns(UserWarning, match="`previous_logits`") as found:
         DecoderBlock(RealFormerAttention(2, 4), 10, depth=1)(x, x)
     assert len(found) == 2  # one for each attention
-    with pytest.warns(UserWarning, match="`previous_scores`"):
+    with pytest.warns(UserWarning, match="`previous_logits`"):
         RealFormerAttention(2, 4, depth=1)(x, x)

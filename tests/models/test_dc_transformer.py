@@ -79,7 +79,7 @@ def test_public_network(golden, growth, dtype, suffix, tolerance):
     shortcut = [data[f"w.network.0.upordownsample.{name}"].astype(dtype) for name in ("weight", "bias")]
     for number, block in enumerate(model.blocks):
         if number:
-            x, scores = block(x, previous_scores=scores)
+            x, scores = block(x, previous_logits=scores)
         else:
             added, scores = block.branch(x)
             x = block.norms[2](added + (x @ shortcut[0][:, :, 0].T + shortcut[1]))

@@ -176,10 +176,10 @@ def test_maps_travel_through_the_blocks():
     model, ids = make(num_layers=3, attention=EVOLVING), sentences()
     kernels = [block.attention.map_kernel for block in model.blocks]
     assert kernels[0] is None and kernels[1].shape == kernels[2].shape == (3, 3, HEADS, HEADS)
-    x, state = model.embed(ids, training=False), {"maps": {}}
+    x, state = model.embed(ids, training=False), {"logits": {}}
     for block in model.blocks:
-        x, state = block(x, ids != 0, previous_scores=state["maps"], return_state=True)
-        assert set(state["maps"]) == {"attention"}
+        x, state = block(x, ids != 0, previous_logits=state["logits"], return_state=True)
+        assert set(state["logits"]) == {"attention"}
     check_close(x, states(model, ids), TOLERANCE)
 
 

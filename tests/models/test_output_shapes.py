@@ -92,5 +92,5 @@ def test_losses_of_tokens_leave_padding_out(dtype):
 def test_shapes_of_build_are_those_of_the_output(cls):
     """Keras's summary gives all of them to `compute_output_shape`."""
     layer = cls(2, 4)
-    layer.build((None, 5, 8), (None, 6, 8), previous_scores_shape=(None, 2, 5, 6))
+    layer.build((None, 5, 8), (None, 6, 8), previous_logits_shape=(None, 2, 5, 6))
     assert layer.compute_output_shape(**layer._build_shapes_dict) == (None, 5, 8)

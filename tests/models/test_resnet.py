@@ -147,11 +147,11 @@ def test_map_reaches_the_next_stage():
     model = random_model(downsampled_stages=(0,))
     layer = model.get_layer("conv3_block1_1_conv")
     watched = keras.Model(model.input, layer.input)
-    image, previous_scores = watched(images())
-    assert previous_scores.shape == (2, 2, 20, 20)
+    image, previous_logits = watched(images())
+    assert previous_logits.shape == (2, 2, 20, 20)
     assert (
         np.abs(
-            array(layer(image, previous_scores=previous_scores)) - array(layer(image, previous_scores=-previous_scores))
+            array(layer(image, previous_logits=previous_logits)) - array(layer(image, previous_logits=-previous_logits))
         ).max()
         > 1e-3
     )

@@ -104,8 +104,8 @@ def test_transformer_is_its_parts(normalize_first):
     ids = sentences()
     x, maps = encoder.positions(encoder.embedding(ids)), {}
     for block in encoder.blocks:
-        x, state = block(x, mask=ids != 0, previous_scores=maps, return_state=True)
-        maps = state["maps"]
+        x, state = block(x, mask=ids != 0, previous_logits=maps, return_state=True)
+        maps = state["logits"]
     expected = encoder.norm(x) if normalize_first else x
     states = encoder(ids)
     check_close(states, expected, 1e-6)

@@ -67,7 +67,7 @@ class GraphEncoder(layers.Layer):
             )
             for number in range(num_layers)
         ]
-        self.stack = Stack(self.blocks, carries_scores=False)
+        self.stack = Stack(self.blocks, carries_logits=False)
 
     def build(self, *_):
         for encoder in self.word_encoders.values():

@@ -31,10 +31,10 @@ class Convolution:
     regularizer: Any = None
     stochastic_depth: float = 0.0
 
-    def __call__(self, x, previous_scores, strides, name):
-        """Returns the convolved image and the map; without attention, `previous_scores` itself."""
+    def __call__(self, x, previous_logits, strides, name):
+        """Returns the convolved image and the map; without attention, `previous_logits` itself."""
         if self.attention is None:
-            return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_scores
+            return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_logits
         layer = AugmentedConv2D(
             self.filters,
             3,
@@ -48,9 +48,9 @@ class Convolution:
             name=name,
         )
         # A functional model cannot return a map of None.
-        if layer.compute_map_shape(x.shape, None if previous_scores is None else previous_scores.shape) is None:
+        if layer.compute_logits_shape(x.shape, None if previous_logits is None else previous_logits.shape) is None:
             return layer(x), None
-        return layer(x, previous_scores=previous_scores, return_map=True)
+        return layer(x, previous_logits=previous_logits, return_logits=True)
 
 
 def convolve(x, filters, kernel_size, strides, name, regularizer=None):
@@ -80,27 +80,27 @@ def normalize_and_activate(x, name):
     return layers.Activation("relu", name=f"{name}_relu")(normalize(x, name))
 
 
-def basic_block(x, previous_scores, convolution, strides, projects, name):
+def basic_block(x, previous_logits, convolution, strides, projects, name):
     """Puts two 3 x 3 convolutions beside a shortcut; returns `(B, h / strides, w / strides, filters)` and the scores.
 
     The shortcut is a 1 x 1 convolution if it `projects`, else `x` `(B, h, w, C)`.
     """
     shortcut = _shortcut(x, convolution.filters, strides, projects, name, convolution.regularizer)
-    x, previous_scores = convolution(x, previous_scores, strides, f"{name}_1_conv")
+    x, previous_logits = convolution(x, previous_logits, strides, f"{name}_1_conv")
     x = normalize_and_activate(x, f"{name}_1")
-    x, previous_scores = convolution(x, previous_scores, 1, f"{name}_2_conv")
-    return _add(shortcut, normalize(x, f"{name}_2"), convolution.stochastic_depth, name), previous_scores
+    x, previous_logits = convolution(x, previous_logits, 1, f"{name}_2_conv")
+    return _add(shortcut, normalize(x, f"{name}_2"), convolution.stochastic_depth, name), previous_logits
 
 
-def bottleneck_block(x, previous_scores, convolution, strides, projects, name):
+def bottleneck_block(x, previous_logits, convolution, strides, projects, name):
     """Puts 1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut; the last has four times the filters."""
     shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name, convolution.regularizer)
     x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv", convolution.regularizer)
     x = normalize_and_activate(x, f"{name}_1")
-    x, previous_scores = convolution(x, previous_scores, strides, f"{name}_2_conv")
+    x, previous_logits = convolution(x, previous_logits, strides, f"{name}_2_conv")
     x = normalize_and_activate(x, f"{name}_2")
     x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv", convolution.regularizer)
-    return _add(shortcut, normalize(x, f"{name}_3"), convolution.stochastic_depth, name), previous_scores
+    return _add(shortcut, normalize(x, f"{name}_3"), convolution.stochastic_depth, name), previous_logits
 
 
 def _shortcut(x, filters, strides, projects, name, regularizer):

@@ -103,7 +103,7 @@ def ResNet(
     if attention is not None:
         ratios = dict(key_ratio=key_ratio, value_ratio=value_ratio, min_key_dim=min_key_dim)
         convolutions = _augment(convolutions, attention, attention_stages, downsampled_stages, upsampling, ratios)
-    x, previous_scores, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
+    x, previous_logits, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
     block = bottleneck_block if bottleneck else basic_block
     for stage, depth in enumerate(stage_depths):
         for number in range(depth):
@@ -111,7 +111,7 @@ def ResNet(
             block_name = f"conv{stage + 2}_block{number + 1}"
             rate = stochastic_depth * (sum(stage_depths[:stage]) + number) / max(1, sum(stage_depths) - 1)
             convolution = dataclasses.replace(convolutions[stage], stochastic_depth=rate)
-            x, previous_scores = block(x, previous_scores, convolution, strides, number == 0, block_name)
+            x, previous_logits = block(x, previous_logits, convolution, strides, number == 0, block_name)
         outputs.append(x)
     if not return_stages:
         outputs = _top(x, include_top, pooling, classes, classifier_activation, regularizer)
