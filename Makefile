@@ -1,24 +1,27 @@
-# `make translate` runs the main job, `make check` the fast tests and the linter, `make test` all tests, `make test-torch` those on Keras's PyTorch backend, `make docs` writes the
-# documentation as HTML, `make serve-check` runs exports in an older TensorFlow and in OpenVINO, with ARGS="--serving IMAGE" in TensorFlow Serving too. Each makes its own environments first.
+# `make translate` runs the main job, `make check` the fast tests and the linter, `make test` the tests, `make test-all` also those that repeat others (nightly),
+# `make test-torch` those on Keras's PyTorch backend, `make docs` writes the documentation as HTML, `make serve-check` runs exports in an older TensorFlow and in OpenVINO, with ARGS="--serving IMAGE" in TensorFlow Serving too. Each makes its own environments first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 GPU := $(shell command -v nvidia-smi > /dev/null && echo ,gpu)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: translate check test test-torch docs lint serve-check clean
+.PHONY: translate check test test-all test-torch docs lint serve-check clean
 
 translate: $(VENV)/.recipes
 	$(BIN)/python -m recipes.translate $(ARGS)
 
 check: lint
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "not slow and not nightly" $(ARGS)
 
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "not nightly" $(ARGS)
+
+test-all: $(VENV)/.tests
+	HEADATTN_FULL=1 $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-torch: $(VENV)/.tests $(VENV)-torch/complete
-	HEADATTN_TORCH=$(abspath $(VENV)-torch/bin/python) $(BIN)/python -m pytest tests/backends -k torch $(ARGS)
+	HEADATTN_FULL=1 HEADATTN_TORCH=$(abspath $(VENV)-torch/bin/python) $(BIN)/python -m pytest tests/backends -k torch $(ARGS)
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -E -W --keep-going -c docs . build/docs

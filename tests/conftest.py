@@ -36,20 +36,37 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests as `golden`, and those of files in slow.txt as `slow`, which run first, in the order of that file.
+    """Marks tests as `golden`, those that nightly.txt names as `nightly`, and those of files in slow.txt as `slow`.
 
-    The file that takes longest begins it, so that no process ends long before the others.
+    Those of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
+    before the others.
     """
     slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split()
     if gone := [name for name in slow if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/slow.txt names files that are not there. Received: {', '.join(gone)}")
+    nightly = (ROOT / "tests" / "nightly.txt").read_text(encoding="utf-8").splitlines()[1:]
+    _check_names(nightly, items)
     for item in items:
+        name = f"{item.path.relative_to(ROOT / 'tests').as_posix()}::{item.name}"
+        if name in nightly or name.partition("[")[0] in nightly:
+            item.add_marker("nightly")
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
         if item.path.relative_to(ROOT / "tests").as_posix() in slow:
             item.add_marker("slow")
     places = {name: place for place, name in enumerate(slow)}
     items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").as_posix(), len(slow)))
+
+
+def _check_names(nightly, items):
+    """Checks that there are the tests of nightly.txt, of files that are collected as a whole."""
+    names = {f"{item.path.relative_to(ROOT / 'tests').as_posix()}::{item.name}" for item in items}
+    known = names | {name.partition("[")[0] for name in names}
+    files = {name.partition("::")[0] for name in names}
+    whole = not any("::" in argument for argument in sys.argv)
+    gone = [name for name in nightly if name.partition("::")[0] in files and name not in known]
+    if gone and whole and "-k" not in sys.argv:
+        raise pytest.UsageError(f"tests/nightly.txt names tests that are not there. Received: {', '.join(gone)}")
 
 
 def pytest_collection_finish():

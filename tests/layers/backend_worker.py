@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_headattn import layers, positions
 from keras_headattn.ops._cache import row_indices, write_rows
+from tests.full import sample
 from tests.layers import fused_worker
 from tests.layers.harness import (
     BATCH,
@@ -15,6 +16,7 @@ from tests.layers.harness import (
     KEY_DIM,
     KEY_WIDTH,
     KEYS,
+    PATHS,
     QUERIES,
     QUERY_WIDTH,
     SIZES,
@@ -31,7 +33,9 @@ LENGTH = 4
 
 # Values as wide as keys: what other backends than TensorFlow have kernels for.
 FUSED = {"num_heads": HEADS, "key_dim": KEY_DIM}
-EVERY = [
+# A layer for each stage that one replaces, and each path of the kernel.
+SAMPLE = (*PATHS, "multi_token", "fused", "fused_relative", "fused_grouped_query")
+ALL = [
     *COMPUTATIONS,
     Case("fused", layers.MultiHeadAttention, FUSED),
     Case(
@@ -42,6 +46,7 @@ EVERY = [
     ),
     Case("fused_grouped_query", layers.GroupedQueryAttention, {**FUSED, "num_heads": 4, "num_key_value_heads": 2}),
 ]
+EVERY = sample(ALL, SAMPLE)
 
 
 EXPORTED = [

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_headattn import layers, ops, positions
+from tests.full import sample
 from tests.layers.harness import (
     BATCH,
     HEADS,
@@ -47,8 +48,11 @@ def is_plain(case):
     return case.layer in PLAIN or "attn_logits_soft_cap" in case.arguments
 
 
-UNFUSED = [case for case in KINDS if is_plain(case)]
-FUSED = [
+# Layers with an `attend`, or with arguments of the kernel, of their own: the others do the same in all situations.
+PATHS = ("equal_widths", "sinks_grouped", "equal_pairwise", "interleaved", "wide_differential", "equal_collaborative")
+
+UNFUSED = sample([case for case in KINDS if is_plain(case)], ("talking", "evolving"))
+ALL_FUSED = [
     *(case for case in KINDS if not is_plain(case)),
     Case("equal_widths", layers.MultiHeadAttention, EQUAL),
     Case("wide_keys", layers.MultiHeadAttention, {**EQUAL, "value_dim": 3}),
@@ -62,8 +66,7 @@ FUSED = [
     Case("equal_collaborative", layers.CollaborativeAttention, COLLABORATIVE),
     Case("collaborative_unbiased", layers.CollaborativeAttention, {**COLLABORATIVE, "use_bias": False}),
 ]
-# Layers with an `attend`, or with arguments of the kernel, of their own: the others do the same in all situations.
-PATHS = ("equal_widths", "sinks_grouped", "equal_pairwise", "interleaved", "wide_differential", "equal_collaborative")
+FUSED = sample(ALL_FUSED, PATHS)
 
 # ------------------------------------------------------------------------------------------ calls of the kernel
 
