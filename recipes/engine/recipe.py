@@ -13,6 +13,7 @@ from dataclasses import fields
 
 from keras_headattn._files import check_local
 from keras_headattn._sentences import read_sentences
+from keras_headattn.training import make_strategy
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exporting import export
@@ -213,15 +214,17 @@ class Recipe:
             train_seeds(self, config, options.seeds, afresh)
             return
         quiet_tensorflow(config.xla_cache)
+        # Devices cannot be chosen once a recipe's checks have made tensors.
+        opened = functools.partial(session, recipe=self, strategy=make_strategy(config.replicas, config.strategy))
         if options.dry_run:
-            self._dry_run(config)
-            return
-        self.fit(config, functools.partial(session, recipe=self, afresh=afresh))
+            self._dry_run(config, opened)
+        else:
+            self.fit(config, functools.partial(opened, afresh=afresh))
 
-    def _dry_run(self, config):
+    def _dry_run(self, config, opened):
         with tempfile.TemporaryDirectory() as folder:
             given = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
-            self.fit(config.changed(given), functools.partial(session, recipe=self, of=DryRun))
+            self.fit(config.changed(given), functools.partial(opened, of=DryRun))
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 
     def _add_evaluation(self, parser):

@@ -311,13 +311,14 @@ class Ranking(Session):
 
 
 @contextlib.contextmanager
-def session(config, recipe, afresh=False, of=Session):
+def session(config, recipe, afresh=False, of=Session, strategy=None):
     """Context in which a run is trained: a `Session`.
 
     The process is seeded, and the only one that trains in the folder of the run; an error before training leaves the
     folder as it was. Of several workers the first alone writes and prints, and all end when the last is done.
+    `strategy` may have been made of the settings before.
     """
-    strategy = make_strategy(config.replicas, config.strategy)
+    strategy = strategy or make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
     keras.backend.clear_session()  # names and random numbers start afresh
