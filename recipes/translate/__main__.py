@@ -23,21 +23,26 @@ Source of the default attention: Li and Luo 2022, "Interacting-head attention". 
 configs/, with what they should score.
 """
 
+import math
 import os
 import sys
 
 from keras_headattn.data import Records
+from keras_headattn.interop import read_shortlist
 from recipes.engine.command import Command, portions, report_cut, sentences_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.engine.run import Run
 from recipes.translate.convert import convert
 from recipes.translate.corpora import load_corpora, read_files
 from recipes.translate.lengths import describe, draw
+from recipes.translate.modelling import make_transformer
 from recipes.translate.prepare import prepare
-from recipes.translate.scoring import print_scores
 from recipes.translate.settings import DECODING, LEARNT_FROM, TranslateConfig
-from recipes.translate.task import Translate
-from recipes.translate.text import check_moses
+from recipes.translate.text import check_moses, learn_shortlist, load_text, load_translator, shortlist_path
+from recipes.translate.train import check, evaluate, train, write
+
+PORTION = 1024  # pairs that are scored at a time
 
 
 def _check_files(config):
@@ -73,8 +78,7 @@ def _add_translate(parser):
 
 def _translate(options):
     check_readable(*[path for path in (options.file, options.prefixes) if path])
-    given = given_settings(options, DECODING)
-    config = RECIPE.run_of(options.folder).read_config().changed(given)
+    run, config = RECIPE.open(options.folder, given_settings(options, DECODING))
     most = config.search_arguments["num_samples"] or config.beam_size
     if options.n_best is not None and not 1 <= options.n_best <= most:
         raise ValueError(
@@ -86,10 +90,8 @@ def _translate(options):
         if numbers[0] != numbers[1]:
             raise ValueError(f"--prefixes must have a line for each of {numbers[0]} sentences. Received: {numbers[1]}")
     prefixes = sentences_in(options.prefixes) if options.prefixes else None
-    task = RECIPE.finished(options.folder, given)
-    translator = task.translator(
-        task.run.load_model(), num_hypotheses=options.n_best or 1, replace_unknown=options.replace_unknown
-    )
+    how = dict(num_hypotheses=options.n_best or 1, replace_unknown=options.replace_unknown)
+    translator = load_translator(run, config, run.load_model(), **how)
     if options.file == "-" and sys.stdin.isatty():
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
     done, cut = 0, []
@@ -121,9 +123,24 @@ def _add_score(parser):
 def _score(options):
     check_readable(*options.files)
     check_pair(options.files)
-    task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
-
-    print_scores(task, options.files, options.tokens)
+    run, config = RECIPE.open(options.folder, given_settings(options, ("columns",)))
+    corpus = read_files(options.files, config.columns, languages=config.languages)
+    translator = load_translator(run, config, run.load_model())
+    total, number, cut = 0.0, 0, []
+    for start in range(0, len(corpus), PORTION):
+        part = corpus.source[start : start + PORTION], corpus.target[start : start + PORTION]
+        for place, scored in enumerate(translator.score(*part), start + 1):
+            tokens = [f"{token} {score:.4f}" for token, score in scored.token_scores] if options.tokens else []
+            print(f"{scored.score:.4f}", *tokens, sep="\t", flush=True)
+            total, number = total + scored.score, number + len(scored.token_scores)
+            cut += [place] * scored.is_cut
+    report_cut(cut, len(corpus), translator.max_source_length)
+    if number:
+        print(
+            f"{len(corpus):,} pairs, {number:,} tokens: log probability {total / number:.4f} a token, "
+            f"perplexity {math.exp(-total / number):.3f}",
+            file=sys.stderr,
+        )
 
 
 def _add_shortlist(parser):
@@ -138,11 +155,12 @@ def _shortlist(options):
         raise ValueError(f"Give text, or --lexicon. Received: {' '.join(lexicon + options.files) or 'neither'}")
     check_readable(*lexicon, *options.files)
     check_pair(options.files)
-    task = RECIPE.finished(options.folder, given_settings(options, ("columns",)))
+    run, config = RECIPE.open(options.folder, given_settings(options, ("columns",)))
+    text = load_text(run, config)
     if lexicon:
-        task.read_shortlist(options.lexicon)
+        read_shortlist(options.lexicon, text.source, text.target).save(shortlist_path(run))
     else:
-        task.learn_shortlist(read_files(options.files, task.config.columns, LEARNT_FROM, task.config.languages))
+        learn_shortlist(run, text, read_files(options.files, config.columns, LEARNT_FROM, config.languages))
     print(f"python -m recipes.translate translate {options.folder} --shortlist 1000 < sentences.txt")
 
 
@@ -152,12 +170,10 @@ def _prepare(options):
         raise ValueError("Give --records, the folder for the tokens. Received: records=None")
     _check_files(config)
     quiet_tensorflow()
-
     if config.moses:
         check_moses(config.languages)
     load_corpora(config)  # reports now, not hours later, what training needs besides
     records = prepare(config, repair=True)
-
     print(describe(records, config.shape["hidden_dim"]))
 
 
@@ -169,7 +185,6 @@ def _add_lengths(parser):
 
 def _lengths(options):
     quiet_tensorflow()
-
     records = Records(options.records)
     print(describe(records, options.hidden_dim))
     draw(records, options.output)
@@ -187,13 +202,13 @@ def _import(options):
     config = config.changed({"pretrained": options.checkpoint})
     config.refuse_unused(given)
     quiet_tensorflow()
-    task = RECIPE.make_task(config)
-    task.run.check(config)
-    task.check()
-    task.run.start(config)
-    task.prepare()
-    task.run.save_model(task.make_model(), task.run.model)
-    task.run.save_config(config)
+    run = Run(config.run, RECIPE)
+    run.check(config)
+    check(config)
+    run.start(config)
+    text = load_text(run, config)
+    run.save_model(make_transformer(config, text.source.vocabulary_size, text.target.vocabulary_size), run.model)
+    run.save_config(config)
     print(f"python -m recipes.translate translate {config.run} < sentences.txt")
 
 
@@ -207,10 +222,7 @@ def _add_convert(parser):
 def _convert(options):
     if options.quantization and options.to != "ctranslate2":
         raise ValueError(f"--quantization is for --to ctranslate2. Received: {options.quantization} for {options.to}")
-    task = RECIPE.finished(options.run)
-
-    shortlist = task.shortlist_of_run()
-    convert(task.run.load_model(), task.text, options.folder, options.to, options.quantization, shortlist)
+    convert(*RECIPE.open(options.run), options.folder, options.to, options.quantization)
 
 
 RECIPE = Recipe(
@@ -218,7 +230,9 @@ RECIPE = Recipe(
     doc=__doc__,
     page=True,
     settings=TranslateConfig,
-    task=Translate,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="numbers",
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=64, intermediate_dim=128),

@@ -75,17 +75,9 @@ def _with_sources(metric, sources):
 def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False, of_heads=None):
     """Translates test sets, prints scores with their signatures, and writes everything to `folder`, if it is given.
 
-    Args:
-        translator: `Translator`.
-        corpora: dictionary of `ParallelCorpus`; each gets a folder of its own in `folder`.
-        functions: what `named_metrics` returns.
-        decoding: str, the settings of the search: the end of signatures.
-        folder: path.
-        quiet: True to show no progress.
-        of_heads: function of sources and translations that returns more scores. Default `None`.
-
-    Returns:
-        Dictionary from test set to dictionary from metric to `Score`.
+    Takes a `Translator`, a dictionary of `ParallelCorpus`, what `named_metrics` returns, and a str of the settings of
+    the search, which ends signatures. `of_heads` is a function of sources and translations that returns more scores.
+    Returns a dictionary from test set to dictionary from metric to `Score`.
     """
     results = {}
     for name, corpus in corpora.items():

@@ -5,10 +5,12 @@ import pathlib
 
 from keras_headattn._files import write_atomically
 from keras_headattn.data import pad_ids
+from keras_headattn.decoding import Shortlist
 from keras_headattn.interop import marian_vocabularies, read_vocabularies
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
-from recipes.translate.settings import MOST_PIECES
+from recipes.translate.corpora import stream_training
+from recipes.translate.settings import LEARNT_FROM, MOST_PIECES
 
 
 def make_text(config, train, folder):
@@ -46,6 +48,55 @@ def make_translator(transformer, text, **options):
     """Makes the `serving.Translator` of a `Transformer` and a `LanguagePair`; `options` are its arguments."""
     moses = dict(source_moses=text.source_moses, target_moses=text.target_moses)
     return Translator(transformer, text.source, text.target, **moses, **options)
+
+
+def load_text(run, config, sample=None):
+    """Returns the `LanguagePair` of a run, whose vocabulary must suffice for the beam; learns it from a sample."""
+    text = make_text(config, sample, run.folder)
+    if 2 * config.beam_size > text.target.vocabulary_size:
+        raise ValueError(
+            "--beam-size must be at most half the vocabulary. "
+            f"Received: beam_size={config.beam_size} for {text.target.vocabulary_size} pieces"
+        )
+    return text
+
+
+def load_translator(run, config, model, **options):
+    """Returns the `Translator` of a run, with `options`; learned positions limit translations."""
+    trained = run.read_config()
+    names = trained.attention, trained.decoder_attention, trained.cross_attention
+    learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names
+    if learned and config.max_length > trained.max_length:
+        raise ValueError(
+            f"The run has learned positions for {trained.max_length} tokens. Received: max_length={config.max_length}"
+        )
+    text = load_text(run, config)
+    return make_translator(model, text, **config.decoding, shortlist=load_shortlist(run, config, text), **options)
+
+
+def shortlist_path(run):
+    return run.folder / "shortlist.npz"
+
+
+def learn_shortlist(run, text, pairs):
+    """Writes which tokens of the first `LEARNT_FROM` pairs of sentences translate which."""
+    source, target = zip(*itertools.islice(pairs, LEARNT_FROM), strict=True)
+    print(f"Learning the shortlist from {len(source):,} pairs")
+    sides = text.encode_source(source), text.encode_target(target)
+    Shortlist.learn(*sides, text.source.vocabulary_size).save(shortlist_path(run))
+
+
+def load_shortlist(run, config, text, pairs=None):
+    """Returns the `Shortlist` that the settings name, or `None`; a new one is learned from pairs or from records."""
+    path, size = shortlist_path(run), config.shortlist
+    if size and not path.exists():
+        if not (pairs or config.records):
+            raise ValueError(
+                f"The run must learn a shortlist first: python -m recipes.translate shortlist {run.folder} "
+                f"SOURCE TARGET. Received: shortlist={size}"
+            )
+        learn_shortlist(run, text, pairs or stream_training(config))
+    return Shortlist.load(path, size) if size else None
 
 
 def check_moses(languages):

@@ -12,6 +12,7 @@ from keras.utils import save_img
 from recipes.classify import __main__ as classify
 from recipes.engine.fingerprint import checksum, fingerprint
 from recipes.engine.run import Run
+from recipes.engine.session import Session, Stopped
 from recipes.engine.task import Corpora
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
@@ -20,6 +21,7 @@ from recipes.pretrain import __main__ as pretrain
 from recipes.pretrain.settings import PretrainConfig
 from recipes.rationales import __main__ as rationales
 from recipes.translate import __main__ as translate
+from tests.recipes.commands import train
 from tests.refusals import refused
 
 GRAPH = '{"entities": ["Bergen"], "triples": [], "text": "Bergen %s ."}\n'
@@ -79,25 +81,33 @@ def change(path):
     path.write_bytes(data + b"x" if path.suffix == ".png" else data.replace(b"0", b"7").replace(b"good", b"fine"))
 
 
+def described(recipe, config):
+    """Sizes and checksums of the data of a run that is not trained."""
+    found = []
+
+    class Described(Session):
+        def _read(self, read, describe):
+            found.append(describe(read()))
+            raise Stopped
+
+    train(recipe, config, of=Described)
+    return found[0]
+
+
 @pytest.mark.parametrize("make", [images, texts, pairs, sentences, graph_files, documents])
 def test_data_that_changed(make, tmp_path, capsys):
     recipe, given, path = make(tmp_path)
     config = recipe.settings().changed(given | {"run": str(tmp_path / "run")})
 
-    def read(config=config):
-        task = recipe.make_task(config)
-        task.load()
-        return task.fingerprint()
-
-    first = read()
-    assert first.keys() == {"training", "validation"} and read() == first
+    first = described(recipe, config)
+    assert first.keys() == {"training", "validation"} and described(recipe, config) == first
     run = Run(config.run, recipe)
     run.start(config, first)
     run.model.touch()
     run.check_data(first)
     change(path)
     with refused("data of this run", "training data"):
-        run.check_data(read())
+        run.check_data(described(recipe, config))
 
 
 def test_folders_of_images_may_move(tmp_path):

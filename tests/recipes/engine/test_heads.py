@@ -10,19 +10,15 @@ from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
 from recipes.engine.heads import make_attention
 from recipes.engine.settings import Heads
-from recipes.translate.__main__ import RECIPE
 from recipes.translate.configs import repulsive_iwslt14
 from recipes.translate.modelling import make_attentions, make_transformer
 from recipes.translate.settings import TranslateConfig
-
-
-def make_optimizer(config):
-    return RECIPE.make_task(config).make_optimizer(1, 1)
+from recipes.translate.train import adam
 
 
 def test_nothing_by_default():
     config = TranslateConfig(embedded=True)
-    assert not isinstance(make_optimizer(config), Repulsive)
+    assert not isinstance(adam(config, 1), Repulsive)
     assert make_attentions(config)["attention"].head_regularizer is None
 
 
@@ -40,7 +36,7 @@ def test_repulsive_with_its_selection():
         optimizer_arguments=dict(gradient_accumulation_steps=2),
         seed=3,
     )
-    optimizer = make_optimizer(config)
+    optimizer = adam(config, 1)
     settings = optimizer.get_config()
     assert settings["inner_optimizer"]["config"]["gradient_accumulation_steps"] == 2
     for name, value in {
@@ -68,7 +64,7 @@ def test_every_setting_of_table_10_finds_its_heads(capsys):
     settings += [dict(roles=(one,)) for one in ("encoder", "decoder", "cross")]
     settings += [dict(layers=one) for one in ("first", "last", "all")]
     for one in settings:
-        make_optimizer(dataclasses.replace(config, repulsive_arguments=one)).build(transformer.trainable_variables)
+        adam(dataclasses.replace(config, repulsive_arguments=one), 1).build(transformer.trainable_variables)
     counts = [int(line.split()[4]) for line in capsys.readouterr().out.splitlines()]
     assert counts == [6, 6, 6, 6, 6, 6, 9, 9, 18]
 

@@ -15,6 +15,7 @@ from recipes.pretrain.settings import PretrainConfig
 from recipes.translate.__main__ import RECIPE as TRANSLATE
 from recipes.translate.settings import TranslateConfig
 from recipes.translate.text import fitting_vocabulary
+from recipes.translate.train import warmup_steps
 
 
 def test_the_options_that_make_a_model_smaller_are_named():
@@ -56,10 +57,10 @@ def test_a_run_begins_with_the_remark(tmp_path, capsys):
 
 def test_warm_up_is_a_tenth_of_a_short_training():
     config = TranslateConfig(epochs=4)
-    assert TRANSLATE.make_task(config).warmup(133) == 53
-    assert TRANSLATE.make_task(dataclasses.replace(config, epochs=40)).warmup(10_000) == 4000
-    assert TRANSLATE.make_task(dataclasses.replace(config, warmup_steps=4000)).warmup(133) == 4000
-    assert TRANSLATE.make_task(TRANSLATE.named_config("wmt14_de")).warmup(1) == 4000
+    assert warmup_steps(config, 133) == 53
+    assert warmup_steps(dataclasses.replace(config, epochs=40), 10_000) == 4000
+    assert warmup_steps(dataclasses.replace(config, warmup_steps=4000), 133) == 4000
+    assert warmup_steps(TRANSLATE.named_config("wmt14_de"), 1) == 4000
     assert PRETRAIN.make_task(PretrainConfig()).warmup(1_000) == 2_000
     assert IMAGENET.make_task(ImageNetConfig(epochs=2)).warmup(100) == 20
 

@@ -30,6 +30,7 @@ from recipes.engine.run import Run as RunOf
 from recipes.engine.run import try_folder
 from recipes.engine.session import report_hidden_gpus
 from recipes.translate.__main__ import RECIPE
+from recipes.translate.batches import make_batches
 from recipes.translate.corpora import load_corpora, load_tests
 from recipes.translate.evaluation import check_metrics, named_metrics
 from recipes.translate.modelling import make_transformer
@@ -266,12 +267,6 @@ def test_corpora_of_files(tmp_path):
     corpora = load_corpora(config)
     assert len(corpora.train) == len(corpora.validation) == len(corpora.tests["test"]) == 2
     assert load_tests(dataclasses.replace(config, test=())) == {}
-
-
-def make_batches(config, corpora, text):
-    task = RECIPE.make_task(config)
-    task.data, task.text = corpora, text
-    return task.make_batches(1)
 
 
 @pytest.fixture

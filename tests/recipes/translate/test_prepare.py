@@ -12,11 +12,14 @@ import pytest
 from recipes.engine import lock
 from recipes.engine.config import save_config
 from recipes.engine.records import take_files
+from recipes.engine.run import Run
 from recipes.translate.__main__ import RECIPE, main
+from recipes.translate.batches import make_batches
 from recipes.translate.corpora import load_corpora, stream_training
 from recipes.translate.prepare import prepare, sample_pairs
 from recipes.translate.settings import TranslateConfig
-from recipes.translate.text import check_moses, make_text
+from recipes.translate.text import check_moses, load_shortlist, make_text
+from recipes.translate.train import learn_text
 from tests.refusals import refused
 
 
@@ -32,12 +35,6 @@ def config(tmp_path):
         for name, part in (("train", "train"), ("validation", "valid"))
     }
     return TranslateConfig(**files, vocabulary_size=60, records=str(tmp_path / "records"), num_buckets=3, max_length=30)
-
-
-def make_batches(config, corpora, text):
-    task = RECIPE.make_task(config)
-    task.data, task.text = corpora, text
-    return task.make_batches(1)
 
 
 def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
@@ -62,17 +59,15 @@ def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
 def test_training_learns_a_shortlist(config, tmp_path, kept, capsys):
     """From the text in memory, and from that of the records; once."""
     config = dataclasses.replace(config, records=config.records if kept else None, shortlist=100, beam_size=1)
-    task = RECIPE.make_task(dataclasses.replace(config, run=str(tmp_path / "run")))
-    task.run.folder.mkdir()
-    task.load()
-    task.prepare()
+    run, corpora = Run(tmp_path / "run", RECIPE), load_corpora(config)
+    run.folder.mkdir()
+    text = learn_text(run, config, corpora)
     pairs = 60 if kept else 54  # the text of records is read before it is cleaned
     assert f"Learning the shortlist from {pairs} pairs" in capsys.readouterr().out
-    (the,), (das,) = (
-        text.encode([word])[0][:1] for text, word in ((task.text.source, "the"), (task.text.target, "das"))
-    )
-    assert das in task.shortlist().table[the] and task.shortlist().size == 100
-    task.prepare()
+    (the,), (das,) = (side.encode([word])[0][:1] for side, word in ((text.source, "the"), (text.target, "das")))
+    shortlist = load_shortlist(run, config, text)
+    assert das in shortlist.table[the] and shortlist.size == 100
+    learn_text(run, config, corpora)
     assert "shortlist" not in capsys.readouterr().out
 
 

@@ -13,11 +13,11 @@ from keras_headattn._files import write_atomically
 from keras_headattn.metrics import Score
 from recipes.attention_maps import main
 from recipes.engine.run import Run as RunOf
-from recipes.translate import evaluation, map_pictures
+from recipes.translate import evaluation, map_pictures, train
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.corpora import load_corpora
 from recipes.translate.modelling import make_transformer
-from recipes.translate.text import make_text
+from recipes.translate.text import load_text, make_text
 from recipes.translate.text_maps import lines_of_test, maps_of_test, mean_redundancy
 from tests.recipes.commands import drawn
 from tests.refusals import refused
@@ -68,21 +68,19 @@ def test_redundancy(runs, tmp_path, capsys, figures, kind):
         assert 0 < layer <= 1 and 0 < whole <= 1
 
 
-def test_redundancy_as_a_metric(runs, tmp_path):
+def test_redundancy_as_a_metric(runs, tmp_path, monkeypatch):
     """That of the command, among a run's scores."""
     shutil.copytree(runs / "disentangled_mask", tmp_path / "run")
     run = Run(tmp_path / "run")
     config = run.read_config().changed({"metrics": ("redundancy",)})
-    task = RECIPE.make_task(config, run)
-    task.prepare()
     (test,) = load_corpora(config).tests.values()
 
     def translate(sentences, progress):
         return [types.SimpleNamespace(text=line) for line in test.target]
 
-    translate.text = task.text
-    task.translator = lambda model: translate
-    task.evaluate(run.load_model(), {"copy": test})  # the first set by name
+    translate.text = load_text(run, config)
+    monkeypatch.setattr(train, "load_translator", lambda *_: translate)
+    train.score(run, config, run.load_model(), {"copy": test})  # the first set by name
     layer, matrix, _ = mean_redundancy(maps_of_test(run, 100, "encoder"))
     assert run.scores()["copy"] == pytest.approx({"LR": layer, "HR": matrix.mean()})
 

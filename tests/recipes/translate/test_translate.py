@@ -161,26 +161,10 @@ def test_options_together(tmp_path_factory):
     """XLA on two replicas in mixed precision, without logits, Moses' tokens in true case, and two vocabularies."""
     size = ["--num-heads", 2, "--max-sentences", 500]
     size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16", "loss_chunk_size=64"]
-    training = [
-        "--replicas",
-        2,
-        "--compile-arguments",
-        "jit_compile=true",
-        "--precision",
-        "mixed_bfloat16",
-        "--optimizer-arguments",
-        "gradient_accumulation_steps=2",
-        "global_clipnorm=1.0",
-    ]
+    training = ["--replicas", 2, "--compile-arguments", "jit_compile=true", "--precision", "mixed_bfloat16"]
+    training += ["--optimizer-arguments", "gradient_accumulation_steps=2", "global_clipnorm=1.0"]
     text = ["--moses", "--truecase", "--no-shared-vocabulary", "--vocabulary-type", "unigram", "--vocabulary-size", 100]
-    attention = [
-        "--attention",
-        "interacting",
-        "--attention-arguments",
-        "interaction=pairwise",
-        "--num-buckets",
-        1,
-    ]
+    attention = ["--attention", "interacting", "--attention-arguments", "interaction=pairwise", "--num-buckets", 1]
     options = [*attention, *size, *training, *text, "--export", "none"]
     folder, process = quick_run("translate", tmp_path_factory, *options)
     assert process.stderr == ""
