@@ -25,15 +25,16 @@ def texts():
 
 def make_trainer(**settings):
     """Returns the recipe's trainer for these settings, on a CPU."""
+    from keras_headattn.training import default_jit
     from recipes.engine.session import LARGE
-    from recipes.pretrain.__main__ import RECIPE
+    from recipes.pretrain import modelling
     from recipes.pretrain.settings import PretrainConfig
+    from recipes.pretrain.train import pretraining_optimizer
 
-    task = RECIPE.make_task(PretrainConfig(**settings))
-    task.tokenizer = types.SimpleNamespace(vocabulary_size=VOCABULARY, mask_id=MASK, bos_id=CLS, eos_id=SEP)
-    task.num_replicas, task.validation = 1, types.SimpleNamespace()
-    trainer = task.make_trainer(task.make_model())
-    trainer.compile(task.make_optimizer(task.config.epoch_steps, 1), jit_compile=task.uses_xla())
+    config = PretrainConfig(**settings)
+    tokenizer = types.SimpleNamespace(vocabulary_size=VOCABULARY, mask_id=MASK, bos_id=CLS, eos_id=SEP)
+    trainer = modelling.make_trainer(modelling.make_pretraining(config, tokenizer))
+    trainer.compile(pretraining_optimizer(config), jit_compile=default_jit())
     trainer.jit_update = trainer.count_params() >= LARGE
     return trainer
 

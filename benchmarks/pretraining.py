@@ -145,7 +145,7 @@ def read(folder, processes):
     config = settings(folder, processes)
     records = Records(config.records)
     start = time.perf_counter()
-    held_out = number_held_out(records, config.validation_sequences, config.batch_size)
+    held_out = number_held_out(records, config)
     batches = SequenceBatches(records, config.batch_size, config.epoch_steps, held_out, config.seed)
     tokens = sum(int(np.count_nonzero(batch["token_ids"])) for batch in batches.dataset().as_numpy_iterator())
     return tokens, time.perf_counter() - start

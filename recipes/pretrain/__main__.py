@@ -21,10 +21,11 @@ Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminator
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
-from recipes.pretrain.export import import_pretrained
+from recipes.engine.run import Run
+from recipes.pretrain.export import import_pretrained, write
 from recipes.pretrain.prepare import prepare
 from recipes.pretrain.settings import PretrainConfig
-from recipes.pretrain.task import Pretrain
+from recipes.pretrain.train import evaluate, train
 
 
 def _check_files(config):
@@ -37,7 +38,6 @@ def _prepare(options):
         raise ValueError("Give --records, the folder for the sequences. Received: records=None")
     _check_files(config)
     quiet_tensorflow()
-
     manifest = prepare(config, repair=True).manifest
     print(f"{manifest['examples']:,} sequences of {manifest['tokens']['input_ids']:,} tokens in {config.records}")
 
@@ -51,8 +51,7 @@ def _add_import(parser):
 def _import(options):
     config = PretrainConfig().changed(given_settings(options, RECIPE.names()))
     quiet_tensorflow()
-
-    import_pretrained(RECIPE, config, options.checkpoint, options.generator)
+    import_pretrained(Run(config.run, RECIPE), config, options.checkpoint, options.generator)
     print(f"python -m recipes.glue --checkpoint {config.run}")
 
 
@@ -60,7 +59,9 @@ RECIPE = Recipe(
     name="pretrain",
     doc=__doc__,
     settings=PretrainConfig,
-    task=Pretrain,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="number_documents",
     quick=dict(epoch_steps=10, batch_size=16, warmup_steps=2, validation_sequences=64, size="tiny"),
     quick_data=dict(vocabulary_size=1_000, vocabulary_lines=2_000),

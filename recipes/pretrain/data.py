@@ -23,10 +23,10 @@ class MaskedSequences:
         preprocess: as of `SequenceBatches`.
     """
 
-    def __init__(self, rows, batch_size):
+    def __init__(self, rows, batch_size, model=None):
         self.rows = rows
         self.batch_size = batch_size
-        self.model = self.preprocess = None
+        self.model, self.preprocess = model, None
 
     def dataset(self):
         """Returns a `tf.data.Dataset` of the batches."""
@@ -42,21 +42,21 @@ class MaskedSequences:
         return dataset if self.preprocess is None else dataset.map(self.preprocess)
 
 
-def number_held_out(records, wanted, batch_size):
-    """Number of sequences that are held out: those wanted, at most a tenth, and full batches if there is one."""
-    number = max(1, min(wanted, records.manifest["examples"] // LEAST_SHARE))
-    return max(1, number // batch_size) * min(number, batch_size)
+def number_held_out(records, config):
+    """Returns the number of sequences held out: those wanted, at most a tenth, and full batches if there is one."""
+    number = max(1, min(config.validation_sequences, records.manifest["examples"] // LEAST_SHARE))
+    return max(1, number // config.batch_size) * min(number, config.batch_size)
 
 
-def read_tests(files, tokenizer, max_length, seed=0, whole_files=False):
+def read_tests(config, tokenizer, files):
     """Reads text files as test sets: dictionary of their names to what `MaskedSequences` takes."""
     tests = {}
     for name, paths in named_files(files, "[.][a-z]+").items():
-        documents = Documents(paths, whole_files)
+        documents = Documents(paths, config.whole_files)
         lines = list(documents)
         if documents.num_replaced:
             print(f"{name}: {documents.num_replaced:,} lines had bytes that are not UTF-8, which were left out.")
-        rows = list(packed_rows(lines, tokenizer, max_length, np.random.default_rng(seed)))
+        rows = list(packed_rows(lines, tokenizer, config.max_length, np.random.default_rng(config.packing_seed)))
         if not rows:
             raise ValueError(f"A test set must have text. Received: {', '.join(paths)}")
         tests[name] = {name: np.stack([row[of] for row in rows]).astype("int32") for name, of in COLUMNS.items()}

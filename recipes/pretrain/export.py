@@ -7,20 +7,22 @@ from keras_headattn._files import write_atomically
 from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
 from keras_headattn.serving import write_version
+from recipes.engine.encoders import saved_tokenizer
 from recipes.pretrain.modelling import attention_arguments, encoder_of, generator_attention_of
-from recipes.pretrain.prepare import VOCABULARY, read_vocabulary
+from recipes.pretrain.prepare import TOKENIZER, VOCABULARY, keep_tokenizer, read_vocabulary
 
 
-def export_pretrained(model, tokenizer, folder, run):
+def write(run, config, model, folder):
     """Writes a model of multi-head attention as Hugging Face has it and, of ELECTRA, as Google's program has it too.
 
     A new numbered folder, whose path is returned, has `discriminator`, `generator` and `google` of ELECTRA, else
     `masked_lm`, each with the vocabulary. A folder of another run is refused.
     """
+    tokenizer = saved_tokenizer(run.folder / TOKENIZER)
     is_electra = isinstance(model, ElectraPretraining)
     names = ("discriminator", "generator") if is_electra else ("masked_lm",)
 
-    def write(path):
+    def write_networks(path):
         path = pathlib.Path(path)
         for name in names:
             to_hugging_face(getattr(model, name), path / name, model_type="electra" if is_electra else None)
@@ -29,7 +31,7 @@ def export_pretrained(model, tokenizer, folder, run):
             to_electra(model, path / "google" / "model.ckpt")
             _write_tokenizer(path / "google", tokenizer)
 
-    return write_version(folder, write, run)
+    return write_version(folder, write_networks, config.run)
 
 
 def _write_tokenizer(folder, tokenizer):
@@ -50,9 +52,7 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
     if config.objective == "masked_lm":
         head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
         return MaskedLMPretraining(head, **special)
-    of_generator = {
-        "attention": generator_attention_of(config.generator_attention, config.generator_attention_arguments)
-    }
+    of_generator = {"attention": generator_attention_of(config)}
     return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **own)
 
 
@@ -66,7 +66,7 @@ def shape_of(model):
     return {"num_heads": encoder.num_heads, "model_arguments": shape}
 
 
-def import_pretrained(recipe, config, checkpoint, generator=None):
+def import_pretrained(run, config, checkpoint, generator=None):
     """Makes a finished run of a checkpoint, with its sizes and its vocabulary.
 
     Without `config.vocabulary` the folder of the checkpoint has a vocab.txt. Other arguments are those of
@@ -83,9 +83,8 @@ def import_pretrained(recipe, config, checkpoint, generator=None):
             f"Received: {tokenizer.vocabulary_size} tokens for {encoder.vocabulary_size} in {checkpoint}"
         )
     config = config.changed(shape_of(model))
-    task = recipe.make_task(config)
-    task.run.check(config)
-    task.run.start(config)
-    task.write_tokenizer(tokenizer)
-    task.run.save_model(model, task.run.model)
-    task.run.save_config(config)
+    run.check(config)
+    run.start(config)
+    keep_tokenizer(run, tokenizer)
+    run.save_model(model, run.model)
+    run.save_config(config)

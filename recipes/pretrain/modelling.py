@@ -13,9 +13,9 @@ OF_ELECTRA = {"generator_share", "discriminator_weight"}
 OF_VOCABULARY = {"vocabulary_size", "pad_id", "num_segments", "pooler"}
 
 
-def generator_attention_of(name, arguments):
+def generator_attention_of(config):
     """Returns the attention of the generator, for `Bert`, as `attention_arguments` does."""
-    return functools.partial(layers.ATTENTIONS[name], **arguments)
+    return functools.partial(layers.ATTENTIONS[config.generator_attention], **config.generator_attention_arguments)
 
 
 class ElectraTrainer(ElectraPretraining, Model):
@@ -41,8 +41,8 @@ def make_pretraining(config, tokenizer):
             model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **own)
         else:
             size = "electra_base" if config.size.endswith("base") else "electra_small"
-            generator = generator_attention_of(config.generator_attention, config.generator_attention_arguments)
-            model = ElectraPretraining.from_size(size, **given, **own, generator_attention=generator)
+            own["generator_attention"] = generator_attention_of(config)
+            model = ElectraPretraining.from_size(size, **given, **own)
     model.build()
     return model
 

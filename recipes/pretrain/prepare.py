@@ -11,6 +11,7 @@ from keras_headattn._files import checksum, read_json, write_atomically
 from keras_headattn._sentences import sample_lines
 from keras_headattn.data import begin_records
 from keras_headattn.text import WordPieceTokenizer
+from recipes.engine.encoders import kept_tokenizer
 from recipes.engine.number_words import number_documents
 from recipes.engine.progress import progress_bar
 from recipes.engine.quiet import quiet_tensorflow
@@ -20,6 +21,7 @@ from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import adopt_sequences, write_sequences
 
 VOCABULARY = "vocab.txt"
+TOKENIZER = "tokenizer.json"  # of a run
 
 
 def prepare(config, repair=False, checksums=True):
@@ -28,18 +30,34 @@ def prepare(config, repair=False, checksums=True):
     An interrupted call is continued; see `make_records` for `repair`, `checksums`, other processes and errors.
     """
     folder = pathlib.Path(config.records_folder)
-    vocabulary, max_length = config.vocabulary, config.max_length
-    if config.data == "records":
-        made_of = functools.partial(dict, max_length=max_length)
-        begin = functools.partial(_begin_adopting, folder, vocabulary, config.lowercase, max_length)
-    else:
-        made_of, begin = (functools.partial(make, config, folder) for make in (_made_of, _begin_writing))
-    return make_records(folder, lambda: made_of() | _vocabulary(folder, vocabulary), begin, repair, checksums)
+    is_adopted = config.data == "records"
+
+    def made_of():
+        given = {VOCABULARY: checksum(config.vocabulary)} if config.vocabulary else {}
+        settings = {"max_length": config.max_length} if is_adopted else _made_of(config, folder)
+        return settings | checksums_of(folder, [VOCABULARY]) | given
+
+    begin = functools.partial(_begin_adopting if is_adopted else _begin_writing, config, folder)
+    return make_records(folder, made_of, begin, repair, checksums)
 
 
 def tokenizer_of(records):
     """Loads the tokenizer that records were made with: `WordPieceTokenizer`."""
     return read_vocabulary(records.folder / VOCABULARY, records.manifest["made_of"]["lowercase"])
+
+
+def keep_tokenizer(run, tokenizer):
+    """Returns the tokenizer in the run's folder, written if need be, so that the run needs no records later.
+
+    A run that has another already is a `ValueError`.
+    """
+    path = run.folder / TOKENIZER
+    kept = kept_tokenizer(path, lambda: tokenizer)
+    if (kept.vocabulary, kept.lowercase) != (tokenizer.vocabulary, tokenizer.lowercase):
+        raise ValueError(
+            f"The run was begun with another vocabulary than the records have. Give another --run. Received: {path}"
+        )
+    return kept
 
 
 def read_vocabulary(path, lowercase):
@@ -113,29 +131,24 @@ def _made_of(config, folder):
     return made_of | {"text": digest, "files": len(documents.files), "bytes": documents.num_bytes}
 
 
-def _begin_adopting(folder, vocabulary, lowercase, max_length):
+def _begin_adopting(config, folder):
     """Prepares for records that another program wrote, of which there is no manifest."""
     if (folder / "begun.json").exists() and "text" in read_json(folder / "begun.json"):
         raise ValueError(
             f"The records are not complete. Run `prepare` with the text again, which goes on. Received: {folder}"
         )
-    path = pathlib.Path(vocabulary or folder / VOCABULARY)
+    path = pathlib.Path(config.vocabulary or folder / VOCABULARY)
     if not path.is_file():
         raise ValueError(
             f"Records of another program need their vocabulary: give --vocabulary vocab.txt. Received: {folder}"
         )
-    size = read_vocabulary(path, lowercase).vocabulary_size
+    size = read_vocabulary(path, config.lowercase).vocabulary_size
+    settings = {"max_length": config.max_length, "lowercase": config.lowercase}
 
     def write():
-        begin_records(folder, {"max_length": max_length, "lowercase": lowercase, VOCABULARY: checksum(path)})
+        begin_records(folder, settings | {VOCABULARY: checksum(path)})
         write_atomically(folder / VOCABULARY, path.read_bytes())
         number = len(list(folder.glob("*tfrecord*")))
-        adopt_sequences(folder, max_length, size, progress_bar(f"Reading the records in {folder}", number))
+        adopt_sequences(folder, config.max_length, size, progress_bar(f"Reading the records in {folder}", number))
 
     return write
-
-
-def _vocabulary(folder, path):
-    """Returns the checksum of the vocabulary in the folder, or of that of the settings, if they give one."""
-    given = {VOCABULARY: checksum(path)} if path else {}
-    return checksums_of(folder, [VOCABULARY]) | given

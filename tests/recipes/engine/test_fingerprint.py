@@ -17,8 +17,9 @@ from recipes.engine.task import Corpora
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
 from recipes.imagenet import __main__ as imagenet
-from recipes.pretrain import __main__ as pretrain
+from recipes.pretrain.__main__ import RECIPE as PRETRAIN
 from recipes.pretrain.settings import PretrainConfig
+from recipes.pretrain.train import write_data
 from recipes.rationales import __main__ as rationales
 from recipes.translate import __main__ as translate
 from tests.recipes.commands import train
@@ -124,21 +125,17 @@ def test_folders_of_images_may_move(tmp_path):
 def test_records_that_changed(tmp_path):
     """Of the same words, so that the vocabulary is the same."""
     text = tmp_path / "a.txt"
-    found = []
-    for numbers in (range(60), range(59, -1, -1)):
-        text.write_text("\n".join(f"the number {number}" for number in numbers))
-        config = PretrainConfig(train=(str(text),), run=str(tmp_path / "run"), vocabulary_size=80, max_length=32)
-        task = pretrain.RECIPE.make_task(dataclasses.replace(config, processes=1))
-        task.load()
-        if found:
-            with refused("data of this run", "training data"):
-                task.prepare()
-        else:
-            task.prepare()
-            found.append(task.fingerprint())
-            task.run.save_config(config)
-            task.run.model.touch()
-            shutil.rmtree(tmp_path / "run" / "records")
+    config = PretrainConfig(train=(str(text),), run=str(tmp_path / "run"), vocabulary_size=80, max_length=32)
+    config = dataclasses.replace(config, processes=1)
+    run = Run(config.run, PRETRAIN)
+    text.write_text("\n".join(f"the number {number}" for number in range(60)))
+    write_data(run, config)
+    run.save_config(config)
+    run.model.touch()
+    shutil.rmtree(run.folder / "records")
+    text.write_text("\n".join(f"the number {number}" for number in range(59, -1, -1)))
+    with refused("data of this run", "training data"):
+        write_data(run, config)
 
 
 def test_what_has_no_checksum_is_left_out():

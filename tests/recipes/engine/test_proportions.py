@@ -7,15 +7,16 @@ from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
 from recipes.engine.proportions import fitting_batch, remark_on_size, remark_on_warmup
 from recipes.glue.settings import GlueConfig
+from recipes.imagenet import train as imagenet
 from recipes.imagenet.__main__ import RECIPE as IMAGENET
 from recipes.imagenet.modelling import make_classifier
 from recipes.imagenet.settings import ImageNetConfig
-from recipes.pretrain.__main__ import RECIPE as PRETRAIN
+from recipes.pretrain import train as pretrain
 from recipes.pretrain.settings import PretrainConfig
+from recipes.translate import train as translate
 from recipes.translate.__main__ import RECIPE as TRANSLATE
 from recipes.translate.settings import TranslateConfig
 from recipes.translate.text import fitting_vocabulary
-from recipes.translate.train import warmup_steps
 
 
 def test_the_options_that_make_a_model_smaller_are_named():
@@ -57,12 +58,12 @@ def test_a_run_begins_with_the_remark(tmp_path, capsys):
 
 def test_warm_up_is_a_tenth_of_a_short_training():
     config = TranslateConfig(epochs=4)
-    assert warmup_steps(config, 133) == 53
-    assert warmup_steps(dataclasses.replace(config, epochs=40), 10_000) == 4000
-    assert warmup_steps(dataclasses.replace(config, warmup_steps=4000), 133) == 4000
-    assert warmup_steps(TRANSLATE.named_config("wmt14_de"), 1) == 4000
-    assert PRETRAIN.make_task(PretrainConfig()).warmup(1_000) == 2_000
-    assert IMAGENET.make_task(ImageNetConfig(epochs=2)).warmup(100) == 20
+    assert translate.warmup_steps(config, 133) == 53
+    assert translate.warmup_steps(dataclasses.replace(config, epochs=40), 10_000) == 4000
+    assert translate.warmup_steps(dataclasses.replace(config, warmup_steps=4000), 133) == 4000
+    assert translate.warmup_steps(TRANSLATE.named_config("wmt14_de"), 1) == 4000
+    assert pretrain.warmup_steps(PretrainConfig()) == 2_000
+    assert imagenet.warmup_steps(ImageNetConfig(epochs=2), 100) == 20
 
 
 def test_a_long_warm_up_is_reported():
@@ -88,5 +89,5 @@ def test_moving_statistics_follow_the_images_of_an_epoch(steps, momentum):
 
 
 def test_the_rate_of_images_falls_within_the_training():
-    schedule = IMAGENET.make_task(ImageNetConfig(epochs=10)).make_optimizer(100, 1)._learning_rate
+    schedule = imagenet.learning_rate(ImageNetConfig(epochs=10), 100, 1)
     assert list(schedule.boundaries) == [300, 600, 800, 900]

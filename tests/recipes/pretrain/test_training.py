@@ -14,7 +14,8 @@ from recipes.pretrain.data import MaskedSequences
 from recipes.pretrain.modelling import make_pretraining, make_trainer
 from recipes.pretrain.prepare import prepare
 from recipes.pretrain.settings import PretrainConfig
-from tests.recipes.commands import run_here, train_here
+from recipes.pretrain.train import check, pretraining_optimizer
+from tests.recipes.commands import built, run_here, train_here
 from tests.refusals import refused
 
 
@@ -76,18 +77,14 @@ def test_a_shard_that_is_damaged_ends_training_in_one_line(text, capsys, tmp_pat
 
 def test_batches_for_two_replicas_bring_their_counts(text, tmp_path):
     """Each replica divides its losses by the counts of the whole batch."""
-    task = RECIPE.make_task(dataclasses.replace(text, run=str(tmp_path)))
-    task.load()
-    task.prepare()
-    batches, validation = task.make_batches(2)
-    trainer = task.make_trainer(task.make_model())
+    batches, validation, trainer = built(RECIPE, text.changed({"run": str(tmp_path), "replicas": 2}))
     for data in (batches, validation):
         batch = next(data.dataset().as_numpy_iterator())
         np.testing.assert_allclose(batch["mean_tokens"], (batch["token_ids"] != 0).sum() / len(batch["token_ids"]))
         assert len(set(batch["mean_masks"])) == 1
     assert trainer.discriminator is not None
     with refused("--batch-size", 4):
-        task.make_batches(3)
+        built(RECIPE, text.changed({"run": str(tmp_path / "three"), "replicas": 3}))
 
 
 def test_the_masks_of_validation_are_drawn_once(text):
@@ -117,7 +114,7 @@ def test_each_network_has_its_attention(text):
     assert (type(mine), mine.sliding_window) == (layers.MultiHeadAttention, 3)
     assert (type(theirs), theirs.sliding_window) == (layers.TalkingHeadsAttention, 2)
     assert model.discriminator.encoder.initializer_range == model.generator.encoder.initializer_range == 0.1
-    RECIPE.make_task(dataclasses.replace(config, num_heads=3, model_arguments={"hidden_dim": 48})).check()
+    check(dataclasses.replace(config, num_heads=3, model_arguments={"hidden_dim": 48}))
 
 
 @pytest.mark.parametrize("objective", ["electra", "masked_lm"])
@@ -147,5 +144,5 @@ def test_the_paper_s_settings():
     model = make_pretraining(config, tokenizer)
     assert model.discriminator.count_params() == 13_549_057
     assert sum(int(np.prod(weight.shape)) for weight in model.trainable_weights) == 14_196_219
-    schedule = RECIPE.make_task(config).make_optimizer(1, 1).inner_optimizer._learning_rate
+    schedule = pretraining_optimizer(config).inner_optimizer._learning_rate
     assert [round(float(schedule(step)), 8) for step in (0, 5_000, 500_000)] == [0.0, 0.00024875, 0.00025]
