@@ -25,7 +25,7 @@ from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.imagenet.data import evaluation_pixels
 from recipes.imagenet.names import describe_others, find_images
 from recipes.imagenet.settings import ImageNetConfig
-from recipes.imagenet.task import ImageNet
+from recipes.imagenet.train import class_names, evaluate, train, write
 
 
 def _check_files(config):
@@ -78,10 +78,8 @@ def _classify(options):
     names = [name for file in options.files for name in _images_of(file)]
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
-    task = RECIPE.finished(options.folder, given_settings(options, ("resized",)))
-
-    pixels = evaluation_pixels(task.config.image_size, task.config.evaluation_side)
-    classify = ImageClassifier(task.run.load_model(), pixels, task.class_names, options.top)
+    run, config = RECIPE.open(options.folder, given_settings(options, ("resized",)))
+    classify = ImageClassifier(run.load_model(), evaluation_pixels(config), class_names(run), options.top)
     unread = 0
     for begin in range(0, len(names), classify.batch_size):
         files = names[begin : begin + classify.batch_size]
@@ -112,7 +110,9 @@ RECIPE = Recipe(
     name="imagenet",
     doc=__doc__,
     settings=ImageNetConfig,
-    task=ImageNet,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="digits",
     quick=dict(blocks=1, decay_epochs=(1,), warmup_epochs=0.5, statistics_momentum=0.9),
     quick_data=dict(

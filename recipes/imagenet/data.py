@@ -9,12 +9,20 @@ import tensorflow as tf
 from keras_headattn._files import read_lines
 from keras_headattn.data import central_crop
 from recipes.engine.fingerprint import checksum
+from recipes.engine.task import Corpora
 from recipes.imagenet.augmentation import inception_crop, pad_and_crop
 from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder
 from recipes.imagenet.mixing import mix
 from recipes.imagenet.rand_augment import erase, rand_augment
 from recipes.imagenet.records import read_records, read_tfds_images
+
+
+def read_corpora(config):
+    """Reads the images that `config` names as `Corpora`; those for validation are the test set."""
+    train = load_training(config)
+    validation = load_validation(config, train.class_names)
+    return Corpora(train, validation, {config.validation_split: validation})
 
 
 def load_training(config):
@@ -47,15 +55,18 @@ def load_validation(config, class_names):
     return source
 
 
-def fingerprint(source):
-    """Returns the number of images, and a checksum of the names of their files and classes, and of the files' sizes.
+def fingerprint(images):
+    """Returns numbers of images, and checksums of the names of their files and classes, and of the files' sizes.
 
     Of more than 10,000 files only some sizes count: a million would take minutes from a network.
     """
-    paths = source.paths()
-    names = ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
-    sizes = [os.path.getsize(path) for path in paths[:: 1 + len(paths) // 10_000] if os.path.exists(path)]
-    return {"examples": len(source), "sha256": checksum([source.class_names, names, sizes])}
+    found = {}
+    for part, source in (("training", images.train), ("validation", images.validation)):
+        paths = source.paths()
+        names = ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
+        sizes = [os.path.getsize(path) for path in paths[:: 1 + len(paths) // 10_000] if os.path.exists(path)]
+        found[part] = {"examples": len(source), "sha256": checksum([source.class_names, names, sizes])}
+    return found
 
 
 def training_batches(config, source, num_replicas):
@@ -68,13 +79,18 @@ def training_batches(config, source, num_replicas):
     return ImageBatches(source, size, augment, training=True, seed=config.seed, mix=mixing)
 
 
+def validation_batches(config, source, num_replicas=1, one_hot=False):
+    """Batches to evaluate on, each image once, as `ImageBatches`."""
+    return ImageBatches(source, config.batch_size * num_replicas, evaluation_pixels(config), one_hot=one_hot)
+
+
 def augmentation(config):
     """Returns the function from the bytes of an image file and a seed to the pixels that are trained on."""
     common = dict(size=config.image_size, **config.augmentation_arguments)
     crop = {
         "inception": functools.partial(inception_crop, **common),
         "pad_crop": functools.partial(pad_and_crop, **common),
-        "none": lambda data, seed: evaluation_pixels(config.image_size, config.evaluation_side)(data),
+        "none": lambda data, seed: evaluation_pixels(config)(data),
     }[config.augmentation]
 
     def augment(data, seed):
@@ -87,9 +103,9 @@ def augmentation(config):
     return augment
 
 
-def evaluation_pixels(size, resized):
+def evaluation_pixels(config):
     """Returns a function from the bytes of an image file to the pixels that the model sees, when it is not trained."""
-    return functools.partial(central_crop, size=size, resized=resized)
+    return functools.partial(central_crop, size=config.image_size, resized=config.evaluation_side)
 
 
 def _source(config, split, class_names):

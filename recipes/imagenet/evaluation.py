@@ -16,21 +16,11 @@ MOST_DRAWN = 50  # classes of a confusion matrix
 ADVICE = " Train for more --epochs; a ResNet may need a lower --statistics-momentum, such as 0.9."
 
 
-def evaluate(classifier, batches, folder, names, quiet=False):
+def score_images(classifier, batches, folder, names, quiet=False):
     """Measures accuracy on all images that can be read; prints it, and writes it to `folder/scores.json`.
 
-    Of few classes the confusion matrix is written too.
-
-    Args:
-        classifier: the finished network, from pixels to logits.
-        batches: `ImageBatches`.
-        folder: path.
-        names: list of str, of the classes.
-        quiet: True to print scores alone.
-
-    Returns:
-        Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and the number of
-        `examples`; of few classes `mcc`, Matthews correlation coefficient.
+    Of few classes Matthews correlation coefficient, `mcc`, and the confusion matrix are written too. The classifier
+    returns logits; `batches` are `ImageBatches`, `names` those of the classes.
     """
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # The loss of `evaluate` includes weight decay, and damaged images in its mean.
@@ -58,7 +48,6 @@ def evaluate(classifier, batches, folder, names, quiet=False):
         report_one_class(folder.name, labels, np.eye(num_classes)[predicted], names, "image", ADVICE)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "examples"))
-    return scores
 
 
 def report_damaged(path, *batches):

@@ -15,8 +15,7 @@ from keras_headattn.utils import flatten_layers
 from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.__main__ import RECIPE
-from recipes.imagenet.batches import ImageBatches
-from recipes.imagenet.data import evaluation_pixels, load_training, load_validation
+from recipes.imagenet.data import evaluation_pixels, read_corpora, validation_batches
 from recipes.imagenet.map_classifier import make_map_classifier
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
@@ -32,7 +31,7 @@ def image(options):
     for name in options.files:
         maps, sizes = {}, {}
         for title, model, config in models:
-            pixels = evaluation_pixels(config.image_size, config.evaluation_side)(tf.io.read_file(name))
+            pixels = evaluation_pixels(config)(tf.io.read_file(name))
             recorded, size_of = attention_maps(model, pixels[None]), map_sizes(model)
             for number, path in chosen_layers(recorded, options.layers).items():
                 name_of_map = f"{title}\nlayer {number}"
@@ -102,15 +101,13 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
     if max_images is not None:
         config = dataclasses.replace(config, max_images=min(max_images, config.max_images or max_images))
     model = run.load_model()
-    training = load_training(config)
-    validation = load_validation(config, training.class_names)
-    pixels = evaluation_pixels(config.image_size, config.evaluation_side)
-    known, labels = _maps(model, ImageBatches(training, config.batch_size, pixels), choose)
-    held_out, held_out_labels = _maps(model, ImageBatches(validation, config.batch_size, pixels), choose)
+    images = read_corpora(config)
+    known, labels = _maps(model, validation_batches(config, images.train), choose)
+    held_out, held_out_labels = _maps(model, validation_batches(config, images.validation), choose)
     accuracies = {}
     for key, maps in known.items():
         print(f"{run.folder.name}, layer {key}: training a classifier of its maps")
-        classifier = make_map_classifier(maps.shape[1:], len(training.class_names), filters)
+        classifier = make_map_classifier(maps.shape[1:], len(images.train.class_names), filters)
         steps = epochs * -(-len(maps) // 32)
         rate = keras.optimizers.schedules.CosineDecay(HIGHEST, steps, alpha=LOWEST / HIGHEST)
         classifier.compile(

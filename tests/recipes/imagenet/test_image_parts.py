@@ -2,21 +2,21 @@
 
 import dataclasses
 import json
-import types
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from recipes.engine.task import Corpora
+from recipes.engine.run import Run
 from recipes.imagenet import modelling
 from recipes.imagenet.__main__ import RECIPE
-from recipes.imagenet.data import load_training, load_validation, training_batches
+from recipes.imagenet.data import load_training, load_validation, training_batches, validation_batches
 from recipes.imagenet.evaluation import report_damaged
 from recipes.imagenet.map_classifier import make_map_classifier
 from recipes.imagenet.modelling import make_classifier
 from recipes.imagenet.settings import ImageNetConfig
+from recipes.imagenet.train import classifier_optimizer, read_tests
 from tests.recipes.commands import train_here
 from tests.recipes.imagenet.image_files import make_folder
 from tests.refusals import refused
@@ -65,23 +65,22 @@ def test_the_settings_of_the_paper():
         100,
     )
     assert config.evaluation_side == 256
-    task = RECIPE.make_task(config)
-    schedule = task.make_optimizer(10, 8)._learning_rate
+    schedule = classifier_optimizer(config, 10, 8)._learning_rate
     rates = [float(schedule(10 * epoch)) for epoch in (0, 2.5, 5, 29.9, 30, 60, 80, 90)]
     np.testing.assert_allclose(rates, [0, 0.064, 0.128, 0.128, 0.0128, 1.28e-3, 1.28e-4, 1.28e-5], rtol=1e-5)
-    assert task.make_optimizer(10, 1)._learning_rate.peak == pytest.approx(0.016)
+    assert classifier_optimizer(config, 10, 1)._learning_rate.peak == pytest.approx(0.016)
 
 
 def test_modern_settings_of_the_papers():
     """Rates of so many images a step; each falls as a cosine."""
     for name, optimizer, replicas, peak in (("vit_tiny", "AdamW", 8, 1e-3), ("resnet50_modern", "Lamb", 8, 5e-3)):
         config = RECIPE.named_config(name)
-        made = RECIPE.make_task(config).make_optimizer(10, replicas)
+        made = classifier_optimizer(config, 10, replicas)
         assert type(made).__name__ == optimizer and made.weight_decay == config.weight_decay
         rates = [float(made._learning_rate(10 * epoch)) for epoch in (0, 2.5, 5, 152.5, 300, 310)]
         np.testing.assert_allclose(rates, peak * np.array([0, 0.5, 1, 0.5, 0, 0]), atol=1e-3 * peak)
     assert RECIPE.named_config("resnet50_modern").batch_size * 8 == 2048
-    schedule = RECIPE.make_task(MODERN.changed({"warmup_epochs": 0.0})).make_optimizer(10, 1)._learning_rate
+    schedule = classifier_optimizer(MODERN.changed({"warmup_epochs": 0.0}), 10, 1)._learning_rate
     np.testing.assert_allclose([schedule(0), schedule(10)], [0.1 / 16, 0.05 / 16], rtol=1e-5)
 
 
@@ -91,7 +90,7 @@ def test_decoupled_weight_decay_is_of_kernels_alone():
     model = make_classifier(config, 10)
     assert model.losses == []
     before = [weight.numpy() for weight in model.trainable_weights]
-    optimizer = RECIPE.make_task(config).make_optimizer(10, 1)
+    optimizer = classifier_optimizer(config, 10, 1)
     optimizer.apply([0 * weight for weight in model.trainable_weights], model.trainable_weights)
     for weight, old in zip(model.trainable_weights, before, strict=True):
         share = 1 - 0.5 * 0.1 / 16 if weight.name == "kernel" else 1
@@ -130,9 +129,11 @@ def test_a_share_for_validation(tmp_path, capsys):
     names = [[part.name(index) for index in range(len(part))] for part in (train, *parts)]
     assert [len(part) for part in names] == [16, 4, 4] and names[1] == names[2] and len({*names[0], *names[1]}) == 20
     assert capsys.readouterr().out.count("train: 1 file is not an image by its name: .tif") == 3
-    task = RECIPE.make_task(config.changed({"images": str(tmp_path / "new")}))
-    task.class_names, task.run = ["cat", "dog"], types.SimpleNamespace(config=lambda: config)
-    assert [len(test) for test in task.load_tests().values()] == [6]
+    run = Run(tmp_path / "run", RECIPE)
+    run.save_config(config)
+    run.keep("classes.txt", "cat\ndog\n")
+    tests = read_tests(run, config.changed({"images": str(tmp_path / "new")}))
+    assert [len(test) for test in tests.values()] == [6]
     with refused("--validation", "0.99 of 20"):
         load_training(config.changed({"validation": "0.99"}))
 
@@ -179,9 +180,7 @@ def test_data_of_folders(folders):
         batches = training_batches(dataclasses.replace(config, augmentation=augmentation), source, 2)
         shapes = [images.shape.as_list() for images, _ in batches.dataset()]
         assert shapes == [[8, 8, 8, 3]] * 2
-    task = RECIPE.make_task(config)
-    task.data, task.class_names = Corpora(source, validation, {}), source.class_names
-    labels = [labels.numpy() for _, labels, _ in task.make_batches(2)[1].dataset()]
+    labels = [labels.numpy() for _, labels, _ in validation_batches(config, validation, 2).dataset()]
     assert np.concatenate(labels).tolist() == [0] * 7 + [1] * 8 + [0]
 
 
@@ -194,8 +193,7 @@ def test_classes_of_a_file(folders, tmp_path):
 
 def test_damaged_images_are_reported_once(folders, tmp_path, capsys):
     config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation="val", max_images=None)
-    task = RECIPE.make_task(config)
-    batches = task.validation_batches(load_validation(config, ["cat", "dog"]))
+    batches = validation_batches(config, load_validation(config, ["cat", "dog"]))
     for _ in range(2):
         list(batches.dataset())
         report_damaged(tmp_path / "damaged.txt", batches)
@@ -259,14 +257,14 @@ def test_averaged_weights_are_validated_and_saved(tmp_path, monkeypatch):
     averages = Averages(0.8)
     config = MODERN.changed({"run": str(tmp_path), "replicas": 2, "batch_size": 8, "attention": "multi_head"})
     train_here(RECIPE, config, monkeypatch, averages)
-    task = RECIPE.make_task(config)
-    model = task.run.load_model()
+    run = Run(tmp_path, RECIPE)
+    model = run.load_model()
     for weight, average in zip(model.trainable_variables, averages.averages, strict=True):
         np.testing.assert_allclose(weight, average, rtol=1e-4, atol=1e-6)
     for trained, restored in averages.ends:
         keras.tree.map_structure(np.testing.assert_array_equal, trained, restored)
-    found = task.run.scores()["validation"]
-    assert found["accuracy"] == pytest.approx(task.run.history()[-1]["val_accuracy"], abs=1e-3)
+    found = run.scores()["validation"]
+    assert found["accuracy"] == pytest.approx(run.history()[-1]["val_accuracy"], abs=1e-3)
 
 
 def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):
