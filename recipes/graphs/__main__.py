@@ -18,6 +18,7 @@ Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs wi
 "Repulsive attention", table 4. Settings of papers are in configs/.
 """
 
+import functools
 import os
 import sys
 
@@ -28,7 +29,7 @@ from recipes.graphs.explaining import explain
 from recipes.graphs.exported import SavedGraphToText, saved_model_in
 from recipes.graphs.files import graph_of_line
 from recipes.graphs.settings import GraphsConfig
-from recipes.graphs.task import WriteGraphs
+from recipes.graphs.train import evaluate, load_graph_to_text, train, write
 
 
 def _check_files(config):
@@ -44,13 +45,13 @@ def _add_write(parser):
 
 
 def _writer_of(folder, given):
-    """Functions that read a line and write the texts of graphs, by a run or a SavedModel."""
+    """Returns functions that read a line and write the texts of graphs, by a run or a SavedModel."""
     if path := saved_model_in(folder):
         refuse_others(given, (), "is only for runs: a SavedModel has its own")
-
         return graph_of_line, SavedGraphToText(path)
-    task = RECIPE.finished(folder, given)
-    return task.read_graph, task.graph_to_text(task.run.load_model())
+    run, config = RECIPE.open(folder, given)
+    read = functools.partial(graph_of_line, max_entities=config.max_entities)
+    return read, load_graph_to_text(run, config, run.load_model())
 
 
 def _write(options):
@@ -84,9 +85,7 @@ def _explain(options):
     check_readable(options.file)
     if options.examples < 1:
         raise ValueError(f"--examples must be at least 1. Received: examples={options.examples}")
-    task = RECIPE.finished(options.folder, given_settings(options, WRITING))
-
-    explain(task, options)
+    explain(*RECIPE.open(options.folder, given_settings(options, WRITING)), options)
 
 
 WRITING = (*DECODING, "max_entities")
@@ -94,7 +93,9 @@ RECIPE = Recipe(
     name="graphs",
     doc=__doc__,
     settings=GraphsConfig,
-    task=WriteGraphs,
+    train=train,
+    evaluate=evaluate,
+    write=write,
     embedded="people",
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=32, num_encoder_layers=1),

@@ -3,13 +3,11 @@
 import dataclasses
 import functools
 import itertools
-import json
 import textwrap
 
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
-from recipes.engine.progress import progress_bar
-from recipes.engine.scored_texts import score_texts, write_texts
+from recipes.engine.scored_texts import score_texts
 from recipes.graphs.corpus import SPLITS
 from recipes.graphs.demo import facts_told
 from recipes.graphs.files import graph_from_json
@@ -30,38 +28,6 @@ def check_metrics(names):
     for name in names:
         for function in BY_REFERENCES.get(name, ()):
             function(["one text of words"], ["one text of words"])
-
-
-def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False):
-    """Writes the texts of test sets, prints scores with their signatures, and writes everything to `folder`.
-
-    Args:
-        graph_to_text: `GraphToText`.
-        tests: dictionary of `GraphCorpus` by name.
-        parts: the parts of each that are scored, as `by_category` returns them; each gets a folder of its own.
-        metrics: as `score_graphs` takes them.
-        decoding: str, the settings of the search: the end of signatures.
-        folder: path.
-        quiet: True to show no progress.
-
-    Returns:
-        Dictionary from part to dictionary from measure to `Score`.
-    """
-    results = {}
-    for test, corpus in tests.items():
-        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), quiet))
-        settings = f"split:{corpus.split}|{decoding}"
-        for name, places in parts[test].items():
-            some = corpus.take(places)
-            written = [found[place] for place in places]
-            results[name] = score_graphs(written, some, metrics, settings)
-            sources = [json.dumps(as_object(graph), ensure_ascii=False) for graph in some.graphs]
-            references = ["\t".join(graph.references) for graph in some.graphs]
-            texts = [each.text for each in written]
-            write_texts(folder / name, sources, texts, references, results[name])
-            for line in score_lines(results[name].values(), settings):
-                print(f"{name}: {line}")
-    return results
 
 
 def score_graphs(written, corpus, metrics, settings):

@@ -6,35 +6,35 @@ from keras_headattn.analysis import write_attention_page
 from recipes.engine.command import portions
 from recipes.engine.finished import explained, indices, save
 from recipes.graphs.drawings import draw_copies, draw_graph_attention
+from recipes.graphs.files import graph_of_line
 from recipes.graphs.maps import graph_maps
+from recipes.graphs.train import load_graph_to_text
 
 
-def explain(task, options):
+def explain(run, config, options):
     """Prints the texts of the first graphs of a file. Writes two pictures of each and a page of all.
 
-    They are in the folder `explained/FILE` of the run. `task` is a finished `WriteGraphs`.
+    They are in the folder `explained/FILE` of the run, which has finished.
     """
-    config = task.config
-    (block,) = (
-        [-1] if options.block is None else indices("--block", [options.block], config.model_argument("num_layers"))
-    )
+    num_blocks = config.model_argument("num_layers")
+    block = -1 if options.block is None else indices("--block", [options.block], num_blocks)[0]
     lines = itertools.islice(itertools.chain.from_iterable(portions(options.file)), options.examples)
-    by_number = {number: task.read_graph(line, number) for number, line in enumerate(lines, 1) if line}
-    graphs = list(by_number.values())
+    graphs = {number: graph_of_line(line, number, config.max_entities) for number, line in enumerate(lines, 1) if line}
     if not graphs:
         raise ValueError(f"The file must have at least one graph. Received: {options.file}, which is empty")
-    model = task.run.load_model()
+    model = run.load_model()
+    graph_to_text = load_graph_to_text(run, config, model)
     heads = options.heads and indices("--heads", options.heads, model.encoder.blocks[block].attention.num_heads)
-    folder, examples = explained(task.run.folder, options.file), []
+    folder, examples = explained(run.folder, options.file), []
     folder.mkdir(parents=True, exist_ok=True)
-    for (number, graph), description in zip(by_number.items(), task.graph_to_text(model)(graphs), strict=True):
+    for (number, graph), description in zip(graphs.items(), graph_to_text(list(graphs.values())), strict=True):
         print(f"{number}: {description.text}")
         if not description.tokens:
             continue
-        maps = graph_maps(model, task.vocabulary, graph, description.tokens)
+        maps = graph_maps(model, graph_to_text.vocabulary, graph, description.tokens)
         save(draw_graph_attention(maps, block, heads), folder / f"{number}_attention.png")
         save(draw_copies(maps), folder / f"{number}_copies.png")
         examples.append(maps.example(f"Graph {number}: {', '.join(graph.entities)}"))
     if examples:
-        write_attention_page(folder / "index.html", examples, title=f"Graphs and texts of {task.run.folder.name}")
+        write_attention_page(folder / "index.html", examples, title=f"Graphs and texts of {run.folder.name}")
         print(folder / "index.html")

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import gzip
 import itertools
+import math
 import pathlib
 import xml.etree.ElementTree
 import zlib
@@ -127,12 +128,17 @@ def graph_from_json(text):
     return made
 
 
-def graph_of_line(line, number):
-    """Reads the graph of a line of JSON, whose number errors name."""
+def graph_of_line(line, number, max_entities=math.inf):
+    """Reads the graph of a line of JSON, whose number errors name; one with too many entities is a `ValueError`."""
     try:
-        return graph_from_json(line)
+        graph = graph_from_json(line)
     except ValueError as error:
         raise ValueError(f"Line {number}: {error}") from error
+    if len(graph.entities) > max_entities:
+        raise ValueError(
+            f"Line {number}: a graph may have --max-entities {max_entities}. Received: {len(graph.entities)} entities"
+        )
+    return graph
 
 
 def _json(path, encoding):

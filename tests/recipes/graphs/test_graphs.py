@@ -20,12 +20,15 @@ from recipes.graphs.data import by_category, load_corpora
 from recipes.graphs.evaluation import as_triples, score_graphs
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.graph_to_text import Description
+from recipes.graphs.modelling import make_writer
 from recipes.graphs.settings import GraphsConfig
-from recipes.graphs.task import SMOKE_TEST
-from tests.recipes.commands import quick_run, run_here, run_process, train_here
+from recipes.graphs.train import CATEGORIES, SMOKE_TEST, VOCABULARY, sgd_or_adam
+from recipes.graphs.vocabulary import GraphVocabulary
+from tests.recipes.commands import built, quick_run, run_here, run_process, train_here
 
 ROW = {"entities": ["Anna Lee", "New York"], "types": ["person", "town"], "triples": [["Anna Lee", "born in", 1]]}
 GRAPH = json.dumps(ROW)
+SMALL = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1)
 AGENDA = "on towns\tanna ; oslo\t<task> <method>\t0 0 1\t<task_0> is in <method_1> .\tplan"
 WEBNLG = """<benchmark><entries><entry category="{0}" eid="Id1" size="1">
 <modifiedtripleset><mtriple>Anna | home | Oslo</mtriple></modifiedtripleset>
@@ -90,13 +93,9 @@ def test_names_of_which_the_first_words_are_read(tmp_path, capsys):
     row = {"triples": [["Anna Maria Lee", "is in", "Oslo"]], "text": "Anna Maria Lee is in Oslo."}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     files = (str(tmp_path / "a.jsonl"),)
-    settings = dict(
-        train=files, validation=files, vocabulary_arguments=dict(min_count=1, max_words=2), run=str(tmp_path / "run")
-    )
-    task = RECIPE.make_task(GraphsConfig().changed(settings))
-    task.load()
-    task.prepare()
-    task.make_batches(1)
+    settings = dict(train=files, validation=files, vocabulary_arguments=dict(min_count=1, max_words=2))
+    settings |= dict(run=str(tmp_path / "run"), model_arguments=SMALL)
+    built(RECIPE, GraphsConfig().changed(settings))
     assert "of 1 of 2 names the first 2 words are read (max_words)" in capsys.readouterr().out
 
 
@@ -205,7 +204,7 @@ def test_a_saved_model_has_its_own_settings(quick, recipe, tmp_path):
 
 def small(tmp_path, **changes):
     own = dict(
-        model_arguments=dict(num_layers=1, hidden_dim=16, num_encoder_layers=1),
+        model_arguments=SMALL,
         max_graphs=24,
         validation_graphs=0,
         beam_size=1,
@@ -255,18 +254,16 @@ def test_each_format_is_read(name, tmp_path):
         validation=(validation,),
         test=(test,),
         vocabulary_arguments=dict(min_count=1),
+        model_arguments=SMALL,
         run=str(tmp_path),
     )
     corpora = load_corpora(config)
     assert len(corpora.train) == 2 and list(corpora.tests) == ["test"]
     assert all(graph.texts == ((0, "is", "in", 1, "."),) for graph in corpora.train.graphs)
-    task = RECIPE.make_task(config)
-    task.load()
-    task.prepare()
-    inputs, labels, _ = task.make_batches(1)[0][0]
-    assert labels[0, 1:3].tolist() == task.vocabulary.encode_text(("is", "in"))[:2]
+    inputs, labels, _ = built(RECIPE, config)[0][0]
+    assert labels[0, 1:3].tolist() == GraphVocabulary.load(tmp_path / VOCABULARY).encode_text(("is", "in"))[:2]
     assert ("title" in inputs) == (name in (".tsv", ".json"))
-    assert task.categories == (["a"] if name == ".xml" else [""])
+    assert json.loads((tmp_path / CATEGORIES).read_text()) == (["a"] if name == ".xml" else [""])
 
 
 def test_scores_by_category():
@@ -289,12 +286,11 @@ def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
     config = named_configs("graphs")[name].changed(
         {"repulsive": "svgd", "model_arguments": {"hidden_dim": 8}, "run": str(tmp_path)}
     )
-    task = RECIPE.make_task(config)
-    task.vocabulary = type("Vocabulary", (), dict(vocabulary_size=9, entity_vocabulary_size=4, num_relations=1,
-                                                   title_vocabulary_size=None, forbidden_ids=(0,)))  # fmt: skip
-    optimizer = task.make_optimizer(1, 1)
+    vocabulary = type("Vocabulary", (), dict(vocabulary_size=9, entity_vocabulary_size=4, num_relations=1,
+                                             title_vocabulary_size=None, forbidden_ids=(0,)))  # fmt: skip
+    optimizer = sgd_or_adam(config)
     assert isinstance(optimizer, Repulsive) and optimizer.step_size == 0.1 and optimizer.repulsive_weight == 0.01
-    optimizer.build(task.make_model().trainable_variables)
+    optimizer.build(make_writer(config, vocabulary).trainable_variables)
     assert f"acts on {kernels} kernels" in capsys.readouterr().out
 
 
