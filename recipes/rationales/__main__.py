@@ -28,7 +28,7 @@ from recipes.rationales.convert import convert
 from recipes.rationales.explaining import explain
 from recipes.rationales.scoring import score_runs
 from recipes.rationales.settings import RationalesConfig
-from recipes.rationales.task import Rationales
+from recipes.rationales.train import evaluate, train
 
 KINDS = ("attention", "gradient", "cls", "received", "lime", "random")
 
@@ -61,7 +61,6 @@ def _score(options):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"--{name} must be at least 1. Received: {getattr(options, name)}")
     quiet_tensorflow()
-
     score_runs(RECIPE, options)
 
 
@@ -77,9 +76,7 @@ def _add_explain(parser):
 def _explain(options):
     check_readable(options.file)
     fill_in_samples(options, options.kinds)
-    task = RECIPE.finished(options.folder)
-
-    explain(task, options)
+    explain(*RECIPE.open(options.folder), options)
 
 
 def _add_convert(parser):
@@ -96,7 +93,8 @@ RECIPE = Recipe(
     name="rationales",
     doc=__doc__,
     settings=RationalesConfig,
-    task=Rationales,
+    train=train,
+    evaluate=evaluate,
     embedded="reviews",
     quick=dict(
         epochs=8,

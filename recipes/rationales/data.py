@@ -1,7 +1,9 @@
 """The documents that the settings name."""
 
+import dataclasses
 import itertools
 
+from recipes.engine.fingerprint import fingerprint
 from recipes.engine.task import Corpora
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser
@@ -10,17 +12,30 @@ SEPARATOR = "[sep]"  # of the choices in a query
 
 
 def read_corpora(config):
-    """Reads the three splits: `Corpora`, with the test set `"test"`."""
-    how = config.data_folder, config.split_seed, config.test_examples
-    found = {name: read_split(name, *how) for name in ("train", "val", "test")}
-    train = found["train"].sample(config.train_examples, config.split_seed)
-    return Corpora(train, found["val"], {"test": found["test"]})
+    """Reads the three splits: `Corpora`, with the test set `"test"`. A class of these alone is a `ValueError`."""
+    train, validation, test = (read_split(config, name) for name in ("train", "val", "test"))
+    train = train.sample(config.train_examples, config.split_seed)
+    classes, _ = classes_of(train)
+    for corpus in (train, validation, test):
+        labels_of(corpus, classes)  # an unknown class is reported before training, not after it
+    return Corpora(train, validation, {"test": test})
 
 
-def read_split(name, folder=None, seed=0, examples=None):
-    """Reads a split of a folder, or of the embedded task, `EraserCorpus`; of "val" and "test" so many examples."""
-    corpus = reviews(seed=seed)[name] if folder is None else read_eraser(folder, name)
-    return corpus if name == "train" else corpus.sample(examples, seed)
+def read_split(config, name):
+    """Reads a split that the settings name, `EraserCorpus`: "train" in full, of "val" and "test" some examples."""
+    seed = config.split_seed
+    corpus = read_eraser(config.data_folder, name) if config.data_folder else reviews(seed=seed)[name]
+    return corpus if name == "train" else corpus.sample(config.test_examples, seed)
+
+
+def describe(corpora):
+    """Returns sizes and checksums of the training and validation sets, without documents that no annotation names."""
+    return fingerprint(Corpora(_only_read(corpora.train), _only_read(corpora.validation), {}))
+
+
+def _only_read(corpus):
+    names = sorted({docid for each in corpus.annotations for docid in each.docids})
+    return dataclasses.replace(corpus, documents={name: corpus.documents[name] for name in names})
 
 
 def document_of(corpus, annotation):
@@ -55,3 +70,11 @@ def classes_of(corpus):
     if count > 1:
         return [chr(ord("A") + place) for place in range(count)], count
     return sorted({each.classification for each in corpus.annotations}), 1
+
+
+def labels_of(corpus, classes):
+    """Numbers the classes of all annotations; one that the training set has not is a `ValueError`."""
+    unknown = sorted({each.classification for each in corpus.annotations} - set(classes))
+    if unknown:
+        raise ValueError(f"{corpus.name}: the classes of the training set are {classes}. Received: {unknown[0]!r}")
+    return [classes.index(each.classification) for each in corpus.annotations]

@@ -10,18 +10,19 @@ from recipes.engine.command import portions
 from recipes.engine.finished import explained
 from recipes.rationales.data import choices_of
 from recipes.rationales.eraser import Annotation, EraserCorpus
+from recipes.rationales.predicting import load_predictor
 from recipes.rationales.scoring import Scored
 from recipes.rationales.words import report_cut
 
 SHARE = 0.1  # of the words: half as many as get a coefficient from LIME
 
 
-def explain(task, options):
+def explain(run, config, options):
     """Prints a line for each document: its words, its class and the scores of each kind. Writes a page of all.
 
-    It is `explained/FILE.html` in the folder of the run. `task` is a finished `Rationales`.
+    It is `explained/FILE.html` in the folder of the run, which has finished.
     """
-    predictor = task.predictor(task.run.load_model())
+    predictor = load_predictor(run, config, run.load_model())
     pages = []
     for lines in portions(options.file):
         documents, annotations = {}, []
@@ -40,8 +41,8 @@ def explain(task, options):
         answers = {}
         for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
             own = {kind: np.round(rows[place], 6).tolist() for kind, rows in scores.items()}
-            answer = dict(zip(task.classes, np.round(row, 6).tolist(), strict=True))
-            query, chosen = annotations[place].query, task.classes[row.argmax()]
+            answer = dict(zip(predictor.classes, np.round(row, 6).tolist(), strict=True))
+            query, chosen = annotations[place].query, predictor.classes[row.argmax()]
             found = {"words": words, "query": query, "classification": chosen, "probabilities": answer, "scores": own}
             answers[annotations[place].annotation_id] = json.dumps(found, ensure_ascii=False)
             name = f"Document {len(pages) + 1}" + (f": {query}" if query else "")
@@ -52,4 +53,4 @@ def explain(task, options):
             pages.append({"name": name, "words": words, "scores": {title: own}, "answers": shown})
         for number in range(len(lines)):
             print(answers.get(str(number), ""), flush=True)  # an empty line for an empty one
-    write_word_scores(explained(task.run.folder, options.file, ".html"), pages)
+    write_word_scores(explained(run.folder, options.file, ".html"), pages)

@@ -24,9 +24,9 @@ def make_encoder(config, tokenizer):
     return encoder
 
 
-def make_classifier(encoder, num_classes, arguments, seed):
-    """Makes a `RationaleClassifier` with these `model_arguments`, built."""
+def make_classifier(config, encoder, num_classes):
+    """Makes a `RationaleClassifier` around an encoder, built."""
     with passing_on("model_arguments"):
-        model = RationaleClassifier(encoder, num_classes, **arguments, seed=seed)
+        model = RationaleClassifier(encoder, num_classes, **config.model_arguments, seed=config.seed)
     model.build()
     return model

@@ -3,9 +3,12 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._files import read_lines
 from keras_headattn.layers import capture_intermediates
+from recipes.engine.encoders import saved_tokenizer
 from recipes.rationales.batches import padded_states
 from recipes.rationales.states import WordStates, batches_of, portions_of
+from recipes.rationales.words import WordPieces
 
 LENGTHS = tuple(2**power for power in range(4, 16))
 
@@ -13,14 +16,13 @@ LENGTHS = tuple(2**power for power in range(4, 16))
 class Predictor:
     """Probabilities of documents, which are lists of words, with queries; and scores of their words.
 
-    It takes a `RationaleClassifier`, `WordPieces`, and the number of classes. A model with fewer outputs than classes
-    reads the document with each choice in its query.
+    It takes a `RationaleClassifier`, `WordPieces`, and the names of the classes. A model with fewer outputs than
+    classes reads the document with each choice in its query.
     """
 
-    def __init__(self, model, pieces, num_classes):
-        self.model = model
-        self.pieces = pieces
-        self.choices = num_classes // model.reader.num_outputs
+    def __init__(self, model, pieces, classes):
+        self.model, self.pieces, self.classes = model, pieces, classes
+        self.choices = len(classes) // model.reader.num_outputs
         self.states = WordStates(model, mixed=True)
         spec = {"states": tf.TensorSpec((None, None, None, model.encoder.hidden_dim), tf.float32)}
         spec["mask"] = tf.TensorSpec((None, None, None), tf.bool)
@@ -127,6 +129,12 @@ class Predictor:
                 places = zip(sequence.window_of, sequence.offset_of, ends, strict=True)
                 rows.append(np.array([own[window][kind][start:end].sum() for window, start, end in places]))
         return scores
+
+
+def load_predictor(run, config, model):
+    """Returns the `Predictor` of a run, with what it learned of its training set."""
+    pieces = WordPieces(saved_tokenizer(run.folder / "tokenizer.json"), config.window, config.max_windows)
+    return Predictor(model, pieces, list(read_lines(run.folder / "labels.txt")))
 
 
 def _ends(sequence):

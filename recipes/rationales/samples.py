@@ -9,15 +9,12 @@ from recipes.rationales.metrics import as_spans
 MOST_SHOWN = 40  # words of a document
 
 
-def show_samples(task, predictor, corpus):
-    """Prints documents with those words in brackets that the pooling attends to most, as many as people mark.
+def show_samples(predictor, corpus, count, share, seed):
+    """Prints so many documents with those words in brackets that the pooling attends to most: this share of them.
 
-    `task` is `Rationales` with its data, `predictor` its `Predictor`, `corpus` an `EraserCorpus`.
+    `predictor` is a `Predictor`, `corpus` an `EraserCorpus`.
     """
-    number, seed = task.config.samples, task.config.seed
-    if not number:
-        return
-    few, share = corpus.sample(number, seed), task.data.train.rationale_share or 0.2
+    few = corpus.sample(count, seed)
     queries = [query_of(each) for each in few.annotations]
     whole = [document_of(few, each) for each in few.annotations]
     documents = [words[:read] for words, read in zip(whole, predictor.num_words(whole, queries), strict=True)]
@@ -26,7 +23,7 @@ def show_samples(task, predictor, corpus):
     print("In brackets are the words that the pooling attends to most:")
     for each, words, row, odds in zip(few.annotations, documents, scores, predictor(documents, queries), strict=True):
         query = "" if alike or not each.query else f" | {each.query}"
-        answer = f"{task.classes[odds.argmax()]} ({odds.max():.3f}), labelled {each.classification}"
+        answer = f"{predictor.classes[odds.argmax()]} ({odds.max():.3f}), labelled {each.classification}"
         print(f"  {marked_text(words, row, share)}{query}\n    -> {answer}")
 
 

@@ -11,17 +11,18 @@ from keras_headattn.analysis import aopc, lime, random_scores, remove_words, top
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import mean_text, table
-from recipes.rationales.data import document_of, query_of
+from recipes.rationales.data import document_of, labels_of, query_of, read_split
 from recipes.rationales.eraser import write_rationales
 from recipes.rationales.metrics import (
     as_spans,
     degenerate_baselines,
     iou_f1,
+    performance,
     rationale_auprc,
     rationale_average_precision,
     token_f1,
 )
-from recipes.rationales.task import labels_of, performance
+from recipes.rationales.predicting import load_predictor
 from recipes.rationales.words import report_cut
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words that are removed, as in the scorer of ERASER
@@ -164,23 +165,22 @@ def _named(classes, row):
     return {name: float(value) for name, value in zip(classes, row, strict=True)}
 
 
-def score_run(task, options):
-    """Scores the words of the test set, writes results, and returns measures by kind.
+def score_run(run, config, options):
+    """Scores the words of the test set of a finished run, writes results, and returns measures by kind.
 
     `results/KIND/scores.json` has the measures, and `results/test/KIND.jsonl` all annotations. Where words are removed
     of a part of them alone, `KIND_part.jsonl` has those, with the fields about removed words.
     """
-    corpus, classes = task.read_split("test"), task.classes
-    predictor = task.predictor(task.run.load_model())
-    share = task.read_split("train").rationale_share or 0.2
-    quiet = task.config.quiet
+    corpus, quiet = read_split(config, "test"), config.quiet
+    predictor = load_predictor(run, config, run.load_model())
+    classes, share = predictor.classes, read_split(config, "train").rationale_share or 0.2
     whole, part = (Scored(predictor, each, share, quiet) for each in (corpus, corpus.sample(options.documents)))
     report_cut("test", whole.sizes, list(map(len, whole.documents)))
     predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), quiet))
     perf = performance(labels_of(corpus, classes), predicted)
     is_part = len(part.corpus) < len(corpus)
     scores = whole.scores([kind for kind in options.kinds if not (is_part and kind == "lime")], options)
-    folder, found = task.run.results / "test", {}
+    folder, found = run.results / "test", {}
     places = {each.annotation_id: place for place, each in enumerate(corpus.annotations)}
     chosen = [places[each.annotation_id] for each in part.corpus.annotations]
     of_part = {kind: [rows[place] for place in chosen] for kind, rows in scores.items()}
@@ -190,7 +190,7 @@ def score_run(task, options):
         plausible = whole.plausibility(scores[kind]) if kind in scores else part.plausibility(of_part[kind])
         found[kind] = perf | plausible | measures
         text = json.dumps(plausible | measures | {"examples": len(part.corpus)}, indent=1) + "\n"
-        write_atomically(task.run.results / kind / "scores.json", text.encode("utf-8"))
+        write_atomically(run.results / kind / "scores.json", text.encode("utf-8"))
         if is_part:
             lines = part.results(of_part[kind], predicted[chosen], classes, parts)
             write_rationales(folder / f"{kind}_part.jsonl", lines)
@@ -218,7 +218,7 @@ def score_runs(recipe, options):
         found[title] = []
         for folder in folders:
             print(f"{folder}:", flush=True)
-            found[title].append(score_run(recipe.finished(folder), options))
+            found[title].append(score_run(*recipe.open(folder), options))
     text = markdown(found)
     print(f"\n{text}", end="")
     if options.output:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import pad_ids
+from recipes.engine.progress import progress_bar
 
 LENGTHS = (32, 64, 128, 256, 512)  # of windows, in a batch
 WINDOWS = 8  # in a batch
@@ -87,23 +88,20 @@ class KeptStates:
             )
         write_atomically(path, json.dumps(made_of, indent=1).encode("utf-8"))
 
-    def keep(self, sequences, progress=None):
-        """Encodes those sequences that are not there.
-
-        `progress` makes, of their number, a function of how many are done.
-        """
+    def keep(self, sequences, quiet=False):
+        """Encodes those sequences that are not there; shows a progress bar unless it is to be quiet."""
         missing = [each for each in sequences if not self._path(each).exists()]
         if not missing:
             return
-        states, report = self.make_states(), progress(len(missing)) if progress else lambda done: None
-        done = 0
+        states, done, count = self.make_states(), 0, len(missing)
+        progress = progress_bar(f"Encoding {count:,} documents, which are kept in float16", count, quiet)
         for places in portions_of([[each] for each in missing]):
             part = [missing[place] for place in places]
             for sequence, rows in zip(part, states(part), strict=True):
                 file = io.BytesIO()
                 np.save(file, rows.astype("float16"))
                 write_atomically(self._path(sequence), file.getvalue())
-            report(done := done + len(part))
+            progress(done := done + len(part))
 
     def __getitem__(self, sequence):
         """Loads float16 `(n, L, D)`."""

@@ -11,13 +11,17 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn._files import read_lines
 from recipes.engine.paper_tables import read_scores
-from recipes.engine.task import Corpora
 from recipes.rationales.__main__ import KINDS, RECIPE, main
-from recipes.rationales.batches import DocumentBatches
+from recipes.rationales.batches import DocumentBatches, padded_states
 from recipes.rationales.data import document_of, query_of
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser, read_rationales, write_eraser
+from recipes.rationales.explaining import explain
+from recipes.rationales.predicting import load_predictor
+from recipes.rationales.scoring import score_run
+from recipes.rationales.train import encode, kept_states, score
 from tests.recipes.commands import run_here, run_process, train, train_here
 from tests.recipes.rationales.test_eraser import SHARED, slow_iou_f1, slow_token_f1
 
@@ -152,15 +156,16 @@ def test_a_quick_run_learns_and_shows_words(tmp_path):
 
 def test_samples_of_long_documents_with_queries(run, capsys):
     """Part of a document is shown, with its query where these differ; and one class for all is reported."""
-    task = RECIPE.finished(run / "run", {"quiet": False, "samples": 2})
+    finished, config = RECIPE.open(run / "run", {"quiet": False, "samples": 2})
     train, test = (read_eraser(run / "data", name) for name in ("train", "test"))
     first, second = test.annotations[:2]  # of two classes
     long = {"long": [["nothing"] * 100, *test.documents[first.docids[0]]]}
     annotations = [dataclasses.replace(first, docids=("long",), query="good ?"), second]
     corpus = dataclasses.replace(test, annotations=annotations, documents=test.documents | long)
-    task.data = Corpora(train, None, {})
 
     class Constant:
+        classes = list(read_lines(run / "run" / "labels.txt"))
+
         def num_words(self, documents, queries):
             return [len(words) for words in documents]
 
@@ -170,47 +175,40 @@ def test_samples_of_long_documents_with_queries(run, capsys):
         def scores(self, documents, queries, progress=None):
             return {"attention": [np.eye(len(words))[-2] for words in documents]}
 
-    task.predictor = lambda model: Constant()
-    task.evaluate(None, {"made": corpus})
+    score(finished, config, Constant(), {"made": corpus}, train)
     printed = capsys.readouterr().out
-    assert f"made: every text was taken for {task.classes[0]}." in printed, printed
+    assert f"made: every text was taken for {Constant.classes[0]}." in printed, printed
     assert re.search(r"^  \.\.\. nothing .*\[\w+\] \.\.\. \| good \?$", printed, re.MULTILINE)
-    task.config = task.config.changed({"samples": 0})
-    task.evaluate(None, {"made": corpus})
+    score(finished, config.changed({"samples": 0}), Constant(), {"made": corpus}, train)
     assert "brackets" not in capsys.readouterr().out
 
 
 def test_documents_that_are_cut_are_counted(run, tmp_path, capsys):
     """Not only those to train on: words that are not read have no score."""
-    from recipes.rationales.explaining import explain
-    from recipes.rationales.scoring import score_run
-
     shutil.copytree(run / "run", tmp_path / "run")
-    task = RECIPE.finished(tmp_path / "run", {"max_windows": 1})
-    task.evaluate(task.run.load_model(), {"test": read_eraser(run / "data", "test")})
+    finished = RECIPE.open(tmp_path / "run", {"max_windows": 1})
+    predictor = load_predictor(*finished, finished[0].load_model())
+    score(*finished, predictor, {"test": read_eraser(run / "data", "test")})
     evaluated = capsys.readouterr().out
-    score_run(task, types.SimpleNamespace(kinds=["random"], documents=2, samples=5, seed=0))
+    score_run(*finished, types.SimpleNamespace(kinds=["random"], documents=2, samples=5, seed=0))
     scored = capsys.readouterr().out
     cut = re.findall(r"test: (\d+) of 12 documents are cut, \d+% of the words are read", evaluated + scored)
     assert len(cut) == 2 and cut[0] == cut[1] and 0 < int(cut[0]) <= 12
     (tmp_path / "long.txt").write_text("dull " * 500 + "\ngreat\n")
-    explain(task, types.SimpleNamespace(file=str(tmp_path / "long.txt"), query="", kinds=["random"], seed=0, samples=5))
+    options = dict(file=str(tmp_path / "long.txt"), query="", kinds=["random"], seed=0, samples=5)
+    explain(*finished, types.SimpleNamespace(**options))
     assert re.search("long.txt: 1 of 2 documents are cut, [1-9]% of the words", capsys.readouterr().err)
 
 
 def test_states_are_those_of_the_encoder(run):
-    task = RECIPE.finished(run / "run")
-    model = task.run.load_model()
+    finished, config = RECIPE.open(run / "run")
+    model = finished.load_model()
+    predictor = load_predictor(finished, config, model)
     corpus = read_eraser(run / "data", "val")
-    sequences = task.sequences(corpus)
+    sequences = encode(corpus, predictor.pieces)
     assert max(len(each.windows) for each in sequences) > 1
-    kept = task.kept_states(model.encoder)
-    from recipes.rationales.batches import DocumentBatches, padded_states
-    from recipes.rationales.data import document_of, query_of
-
-    whole = task.predictor(model)(
-        *zip(*((document_of(corpus, a), query_of(a)) for a in corpus.annotations), strict=True)
-    )
+    kept = kept_states(finished, config, model.encoder)
+    whole = predictor(*zip(*((document_of(corpus, a), query_of(a)) for a in corpus.annotations), strict=True))
     inputs = padded_states([kept[each] for each in sequences], len(sequences), 128, kept[sequences[0]].shape[1:])
     odds = model.reader(inputs).numpy()
     odds = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
@@ -242,10 +240,10 @@ def questions(tmp_path_factory):
 
 def test_questions_with_choices(questions, command, tmp_path):
     assert (questions / "run" / "labels.txt").read_text() == "A\nB\n"
-    task = RECIPE.finished(questions / "run")
-    model, corpus = task.run.load_model(), read_eraser(questions / "data" / "pairs", "test")
+    finished, config = RECIPE.open(questions / "run")
+    model, corpus = finished.load_model(), read_eraser(questions / "data" / "pairs", "test")
     documents, queries = zip(*((document_of(corpus, a), query_of(a)) for a in corpus.annotations), strict=True)
-    predictor = task.predictor(model)
+    predictor = load_predictor(finished, config, model)
     assert model.reader.num_outputs == 1 and predictor.choices == 2
     found = predictor(documents, queries)
     pairs = [predictor.pieces.of_choices(*pair, 2) for pair in zip(documents, queries, strict=True)]
