@@ -40,14 +40,19 @@ def our_steps(folder):
     """Returns the recipe's training steps by batch and name."""
     from keras_headattn.data import LabelledBatches
     from keras_headattn.interop import tokenizer_of
+    from keras_headattn.training import default_jit
+    from recipes.engine.fine_tuning import fine_tuning_optimizer, with_reduction
+    from recipes.engine.optimizer import column_trainer
     from recipes.engine.session import LARGE
-    from recipes.glue.__main__ import RECIPE
     from recipes.glue.settings import GlueConfig
+    from recipes.glue.targets import targets_of
+    from recipes.glue.train import make_model
 
     cases = {}
     for name, attention in ATTENTIONS.items():
-        task = RECIPE.make_task(GlueConfig(checkpoint=folder, **attention))
-        task.targets, task.tokenizer = task.make_targets(minilm.CLASSES), tokenizer_of(folder)
+        config = GlueConfig(checkpoint=folder, **attention)
+        targets = targets_of(config, minilm.CLASSES)
+        model = make_model(config, tokenizer_of(folder), targets)
         made = {
             (number, length): LabelledBatches(
                 {"text": minilm.make_rows(number, length)},
@@ -58,13 +63,12 @@ def our_steps(folder):
             )
             for number, length in BATCHES
         }
-        task.batches = made[BATCHES[0]]
-        trainer = task.make_trainer(task.make_model())
+        trainer = column_trainer(["text"], lambda columns, model=model: model(columns["text"]))
         trainer.compile(
-            task.make_optimizer(10_000, 1),
-            task.make_loss(),
-            weighted_metrics=task.make_metrics(),
-            jit_compile=task.uses_xla(),
+            fine_tuning_optimizer(config, 10_000, model.encoder.num_layers),
+            with_reduction(targets.make_loss(), config),
+            weighted_metrics=targets.make_metrics(),
+            jit_compile=default_jit(),
         )
         trainer.jit_update = trainer.count_params() >= LARGE
         cases |= {(batch, name): functools.partial(trainer.train_on_batch, *made[batch][0]) for batch in made}

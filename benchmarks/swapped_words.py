@@ -26,11 +26,12 @@ def read(folder):
     """Returns the run's predictor, its swapped test sentences, and booleans of swapped words."""
     from recipes.glue.__main__ import RECIPE
     from recipes.glue.demo import number_tasks, swapped_words
+    from recipes.glue.train import load_predictor
 
-    task = RECIPE.finished(folder)
-    if task.config.task != "acceptability":
-        raise SystemExit(f"error: The run must be of --task acceptability. Received: task={task.config.task}")
-    predictor, seed = task.predictor(task.run.load_model()), task.config.split_seed
+    run, config = RECIPE.open(folder)
+    if config.task != "acceptability":
+        raise SystemExit(f"error: The run must be of --task acceptability. Received: task={config.task}")
+    predictor, seed = load_predictor(run, config, run.load_model()), config.split_seed
     corpus, swapped = number_tasks("acceptability", seed=seed)["test"], swapped_words(seed=seed)["test"]
     pairs = [(text, np.array(words)) for text, words in zip(corpus.texts, swapped, strict=True) if any(words)]
     return predictor, *map(list, zip(*pairs, strict=True))

@@ -40,7 +40,11 @@ from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
 from recipes.engine.finished import by_title, indices, save
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.texts.runs import read_predictions, recipe_of, runs_of
+from recipes.engine.texts.data import read_tests
+from recipes.engine.texts.runs import load_predictor, read_predictions, runs_of
+from recipes.glue import data as glue
+
+READ_TESTS = {"classify": read_tests, "glue": glue.read_tests}  # by the name of the recipe
 
 
 def main(arguments=None):
@@ -90,13 +94,9 @@ def _scores_and_test(options):
 
 
 def _predictors(options):
-    """Returns a predictor and the finished task of each title: of several seeds the first."""
-
-    def load(run):
-        task = recipe_of(run.folder).finished(_of_classes(run).folder)
-        return task.predictor(run.load_model()), task
-
-    return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options).items()}
+    """Returns the run of each title, of several seeds the first, and its predictor."""
+    runs = {title: _of_classes(next(iter(seeds.values()))) for title, seeds in _runs(options).items()}
+    return {title: (run, load_predictor(run)) for title, run in runs.items()}
 
 
 def _of_classes(run):
@@ -125,15 +125,15 @@ def _reliability(options):
 
 def _entropy(options):
     texts, predictors = list(read_sentences(options.file)), _predictors(options)
-    if pairs := [title for title, (_, task) in predictors.items() if task.is_pair]:
+    if pairs := [title for title, (run, _) in predictors.items() if run.read_config().is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
-    found = {title: predict(texts) for title, (predict, _) in predictors.items()}
+    found = {title: predict(texts) for title, (_, predict) in predictors.items()}
     save(draw_entropy_cdf(found, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options.output)
 
 
 def _ablation(options):
     predictors, drops = _predictors(options), {}
-    corpora = {title: task.read_tests(None) for title, (_, task) in predictors.items()}
+    corpora = {title: READ_TESTS[run.recipe.name](run.read_config()) for title, (run, _) in predictors.items()}
     common = [name for name in next(iter(corpora.values())) if all(name in tests for tests in corpora.values())]
     if not common or options.set not in (None, *common):
         raise ValueError(
@@ -141,13 +141,14 @@ def _ablation(options):
             f"Received: --set {options.set}"
         )
     test = options.set or common[0]
-    for title, (predictor, task) in predictors.items():
+    for title, (run, predictor) in predictors.items():
         corpus = corpora[title][test]
         labels = predictor.targets.of(corpus)[: options.examples]
         sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
 
-        def accuracy(task=task, model=predictor.model, labels=labels, sides=sides):
-            return (task.predictor(model)(*sides).argmax(axis=1) == labels).mean()
+        def accuracy(run=run, model=predictor.model, labels=labels, sides=sides):
+            predict = run.recipe.predictor(run, run.read_config(), model)  # anew: the model has changed
+            return (predict(*sides).argmax(axis=1) == labels).mean()
 
         drops[title] = head_ablation(predictor.model, accuracy, verbose=shows_bar())
         for path, heads in drops[title].items():
@@ -174,7 +175,7 @@ def _heatmap(options):
 def _maps(predictors, text):
     """Tokens of a text, and the weights of each model's heads."""
     maps, found = {}, []
-    for title, (predictor, _) in predictors.items():
+    for title, (_, predictor) in predictors.items():
         tokens, maps[title] = predictor.attention(text)
         found.append(tokens)
     if any(tokens != found[0] for tokens in found):

@@ -19,7 +19,7 @@ sst5.
 """
 
 from recipes.classify.settings import ClassifyConfig
-from recipes.classify.task import Classify
+from recipes.classify.train import evaluate, load_predictor, train, write
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.engine.texts.explain import explain_command
 from recipes.engine.texts.lines import classify_command
@@ -37,7 +37,10 @@ RECIPE = Recipe(
     doc=__doc__,
     page=True,
     settings=ClassifyConfig,
-    task=Classify,
+    train=train,
+    evaluate=evaluate,
+    write=write,
+    predictor=load_predictor,
     embedded="number_words",
     quick=dict(
         model_arguments=dict(num_layers=1, embedding_dim=32, hidden_dim=32, mlp_dim=64, factor_dim=32, dropout=0.1),

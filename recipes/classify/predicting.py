@@ -6,38 +6,19 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn.analysis import head_distance
-from keras_headattn.serving import Classifier
 from keras_headattn.text import WordTokenizer, split_words
+from recipes.engine.texts.predicting import TextPredictor
 
 
-class Predictor(Classifier):
-    """`Classifier` that returns the outputs of the model when called, and shows its heads.
+class Predictor(TextPredictor):
+    """`TextPredictor` of a `SentenceClassifier` or `SentencePairClassifier`, which shows its heads."""
 
-    Args:
-        classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
-        tokenizer: that of the run.
-        targets: what is predicted, as of `recipes.engine.texts.targets`.
-        max_length: int, tokens of a text that are read.
-        batch_size: int, texts at a time. Default 64.
-    """
-
-    def __init__(self, classifier, tokenizer, targets, max_length, batch_size=64):
-        super().__init__(
-            classifier,
-            tokenizer,
-            targets.names or ["number"],
-            max_length,
-            batch_size=batch_size,
-            activation=targets.activation,
-        )
-        self.targets = targets
-        self.num_heads = getattr(getattr(classifier, "pooling", None), "num_heads", 0)
+    def __init__(self, model, tokenizer, targets, max_length):
+        super().__init__(model, tokenizer, targets, max_length)
+        self.num_heads = getattr(getattr(model, "pooling", None), "num_heads", 0)
         ids = tf.TensorSpec((None, None), tf.int32)
         if self.num_heads:
-            self.encode = tf.function(classifier.encode, [ids], autograph=False)  # (B, h, d)
-
-    def __call__(self, texts, second_texts=None, progress=None):
-        return self.probabilities(texts, second_texts, progress)
+            self.encode = tf.function(model.encode, [ids], autograph=False)  # (B, h, d)
 
     def measures(self, texts, second_texts=None):
         """Returns the mean distance of two heads of the pooling."""

@@ -41,6 +41,8 @@ class Recipe:
         evaluate: function of a finished `Run`, the settings, and files (`None`: those of the settings) to score it on.
         write: function of a finished `Run`, the settings, the model and folders, which writes a numbered version of a
             SavedModel into each.
+        predictor: function of a finished `Run`, the settings and the model that returns what predicts labels of texts,
+            as of `recipes.engine.texts.predicting`; for recipes of such texts.
         task: subclass of `recipes.engine.task.Task`, or a function that returns one, in place of these three.
         page: True or False for a SavedModel that `recipes.serve` has a page of, with attention or without.
         embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
@@ -59,6 +61,7 @@ class Recipe:
     train: Callable | None = None
     evaluate: Callable | None = None
     write: Callable | None = None
+    predictor: Callable | None = None
     task: Callable | None = None
     page: bool | None = None
     embedded: str | None = None

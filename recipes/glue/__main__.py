@@ -30,7 +30,7 @@ from recipes.glue.data import read_unlabelled
 from recipes.glue.glue_tasks import SUBMISSION
 from recipes.glue.settings import GlueConfig
 from recipes.glue.submission import collect, predict_tests, write_zip
-from recipes.glue.tasks import make_task
+from recipes.glue.train import evaluate, load_predictor, train, write
 
 FILES = (*OF_FILES, *COLUMNS, "drop_labels")
 
@@ -69,7 +69,7 @@ def _submit(options):
 def _predicted(folder, options):
     """Returns the run in a folder, whose predictions of the test sets are written, if they are not."""
     run = RECIPE.run_of(folder)
-    config = run.read_config() if options.glue is None else run.config().changed({"glue": options.glue})
+    config = run.read_config() if options.glue is None else run.read_config().changed({"glue": options.glue})
     if config.glue_task is None:
         raise ValueError(f"The run in {folder} is not one of a GLUE task. Received: task={config.task}")
     known = set() if options.glue else {path.stem for path in (run.folder / "submission").glob("*.tsv")}
@@ -77,7 +77,7 @@ def _predicted(folder, options):
     if not missing and not known:
         raise ValueError(f"There are no test files of {config.task}. Give --glue. Received: glue={config.glue!r}")
     if missing:
-        predict_tests(RECIPE.finished(folder), run.load_model(), missing)
+        predict_tests(run, config, load_predictor(run, config, run.load_model()), missing)
     return run
 
 
@@ -86,7 +86,10 @@ RECIPE = Recipe(
     doc=__doc__,
     page=True,
     settings=GlueConfig,
-    task=make_task,
+    train=train,
+    evaluate=evaluate,
+    write=write,
+    predictor=load_predictor,
     embedded="number_tasks",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None, pretraining_epochs=1),
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),

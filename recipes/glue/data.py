@@ -54,7 +54,7 @@ def read_tests(config, files=None):
     if config.data == "embedded":
         return read_corpora(config).tests
     if task is None:
-        return sentences.load_tests(config)
+        return sentences.read_tests(config)
     if config.data != "train":
         tests = _validation(task, config.glue, config.split_seed)
     elif config.test:

@@ -98,3 +98,6 @@ class WrittenNumbers(ScoredNumbers):
     def rows(self, found):
         """Predictions `(N, 1)`."""
         return np.array([[self.texts.number(text)] for text in found], "float32").reshape(-1, 1)
+
+
+WRITTEN = (WrittenNumbers, WrittenClasses)  # kinds of `targets_of`

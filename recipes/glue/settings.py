@@ -134,6 +134,13 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
         return (list(named_files(self.test, r"[.]tsv")) or ["dev"]) if self.data == "train" else self.glue_task.splits
 
     @property
+    def tests_are_shares(self):
+        """True if the test sets may be a part of the training set."""
+        if self.glue:
+            return self.task == "mrpc"
+        return super().tests_are_shares and not (self.glue_task and self.validation_files)
+
+    @property
     def fields(self):
         """Names of the one or two texts of an example."""
         own = (self.text_column, self.second_column or "second_text")[: 2 if self.is_pair else 1]

@@ -10,24 +10,23 @@ from recipes.engine.progress import progress_bar
 from recipes.glue.glue_tasks import MAJORITY, SUBMISSION
 
 
-def predict_tests(task, model, corpora):
+def predict_tests(run, config, predictor, corpora):
     """Writes a run's predictions for test sets to the folder `submission` of the run.
 
-    `task` is its `Glue`; `corpora` are `LabelledText` by the name of a file in a submission.
+    `corpora` are `LabelledText` by the name of a file in a submission.
     """
-    predictor, targets = task.predictor(model), task.targets
+    targets = predictor.targets
     for name, corpus in corpora.items():
-        shown = progress_bar(f"Reading {name}", len(corpus), task.config.quiet)
+        shown = progress_bar(f"Reading {name}", len(corpus), config.quiet)
         found = predictor(corpus.texts, corpus.second_texts, shown)
-        cells = _labels(task, targets.cells(found)) if targets.names else clipped(found[:, 0])
-        path = task.run.folder / "submission" / f"{name}.tsv"
+        cells = _labels(config.glue_task.labels, targets.cells(found)) if targets.names else clipped(found[:, 0])
+        path = run.folder / "submission" / f"{name}.tsv"
         write_atomically(path, rows_text(cells).encode("utf-8"))
         print(f"{path}: {len(cells):,} rows")
 
 
-def _labels(task, cells):
+def _labels(labels, cells):
     """Labels of the task; the first one in place of other texts, which T5 may write."""
-    labels = task.config.glue_task.labels
     return [cell if cell in labels else labels[0] for cell in cells]
 
 

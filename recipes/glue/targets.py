@@ -30,7 +30,10 @@ class ScoredNumbers(_Scored, Numbers):
         return [*super().make_metrics(), NumberScore()]
 
 
-def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
+SCORED = (ScoredNumbers, ScoredClasses)
+
+
+def targets_of(config, names=None, corpus=None, kinds=SCORED):
     """Returns the predictions of a task, by the classes `kinds` of numbers and of classes.
 
     The labels are `names`, or for `None` those of the task, or of the training set `corpus`.

@@ -11,12 +11,12 @@ from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import T5
 from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
+from recipes.engine import lora
 from recipes.engine.encoders import attention_arguments
+from recipes.engine.fine_tuning import fine_tuning_optimizer, warmup_steps
 from recipes.engine.flops import count_flops
 from recipes.engine.task import check_batch_size
-from recipes.glue.label_texts import WrittenClasses, WrittenNumbers
-from recipes.glue.targets import targets_of
-from recipes.glue.task import Glue
+from recipes.engine.texts.predicting import without_limit
 
 START = 0  # of T5's decoder
 
@@ -41,13 +41,13 @@ class TextBatches(MemoryBatches):
         return teacher_forcing({"source": source, "target": target}, bos_id=START)
 
 
-class TextPredictor:
+class LabelWriter:
     """Labels that a T5 writes for texts when called, as rows of `WrittenClasses`."""
 
-    def __init__(self, model, tokenizer, targets, max_length, longest, batch_size=64):
+    def __init__(self, model, tokenizer, targets, max_length, batch_size=64):
         self.tokenizer, self.targets = tokenizer, targets
         self.max_length, self.batch_size = max_length, batch_size
-        self.searcher = Searcher(model, 1, 0.0, longest, START, tokenizer.eos_id)
+        self.searcher = Searcher(model, 1, 0.0, longest_label(targets, tokenizer), START, tokenizer.eos_id)
         self.search = tf.function(self.searcher, autograph=False, reduce_retracing=True)
 
     def written(self, ids):
@@ -72,124 +72,132 @@ class TextPredictor:
         return self.targets.rows(found)
 
     def measures(self, texts, second_texts=None):
-        """Measures of the model itself: none."""
+        """Returns measures of the model itself: none."""
         return {}
 
+    def lengths(self, texts, second_texts=None):
+        """Returns the number of tokens of each text or pair."""
+        return map(len, without_limit(self.tokenizer).encode(self.targets.texts.sources(texts, second_texts)))
 
-class TextToText(Glue):
-    """T5 and the texts of the labels of a task."""
 
-    kinds = (WrittenNumbers, WrittenClasses)
+def check(config):
+    """Checks that the settings ask for nothing that T5 has not."""
+    if config.class_weights != "none" or config.model_arguments.keys() - {"dropout", "attention_dropout"}:
+        raise ValueError(
+            "T5 has no head and no class weights. "
+            f"Received: model_arguments={config.model_arguments}, class_weights={config.class_weights!r}"
+        )
 
-    def check(self):
-        super().check()
-        if self.config.class_weights != "none" or self.config.model_arguments.keys() - {"dropout", "attention_dropout"}:
-            raise ValueError(
-                "T5 has no head and no class weights. "
-                f"Received: model_arguments={self.config.model_arguments}, class_weights={self.config.class_weights!r}"
-            )
 
-    def begin(self, model):
-        """Does nothing: numbers are written."""
+def fit(run, texts, targets, tokenizer):
+    """Trains a T5 to write the labels of texts."""
+    config = run.config
+    batches, validation = make_batches(run, texts, targets, tokenizer)
 
-    def make_targets(self, names=None):
-        # T5's texts begin with column names: a finished run keeps those that it was trained with.
-        config = self.config if self.data else self.run.read_config()
-        return targets_of(config, names, self.data and self.data.train, self.kinds)
+    def model():
+        found = run.load_pruned() or make_model(config)
+        lora.adapt(found, config)
+        return found
 
-    def encode(self, corpus):
-        texts = self.targets.texts
-        return {
-            "source": self.tokenizer.encode(texts.sources(corpus.texts, corpus.second_texts)),
-            "target": self.tokenizer.encode(list(map(texts.target, corpus.labels))),
-        }
-
-    @property
-    def longest(self):
-        """The most tokens that are written."""
-        words = [self.targets.texts.target(name) for name in self.targets.names[:-1]] or ["0.0", "-100.0"]
-        return max(map(len, self.tokenizer.encode(words))) + 2
-
-    def make_batches(self, num_replicas):
-        config = self.config
-        check_batch_size(config.batch_size, num_replicas)
-        train, held = self.encode(self.data.train), self.encode(self.data.validation)
-        lengths = np.array(list(map(len, train["source"])))
-        buckets = choose_buckets(lengths, config.num_buckets)
-        longest = max(map(len, held["source"]))
-        target_length = max(self.longest, *(len(ids) for part in (train, held) for ids in part["target"]))
-        common = dict(batch_size=config.batch_size, target_length=target_length, seed=config.seed)
-        self.batches = TextBatches(train, bucket_lengths=buckets, training=True, **common)
-        buckets = (*buckets, longest) if longest > buckets[-1] else buckets
-        print(f"{self.tokenizer.vocabulary_size:,} pieces")
-        return self.batches, TextBatches(held, bucket_lengths=buckets, training=False, **common)
-
-    def make_model(self):
-        config = self.config
-        own = dict(dropout=config.model_arguments["dropout"], seed=config.seed, **attention_arguments(config))
-        if config.decoder_attention == "own":
-            own |= dict(decoder_attention=None, cross_attention=None)
-        model = from_pretrained(config.checkpoint, **own)
-        if not isinstance(model, T5):
-            raise ValueError(
-                f"--checkpoint must be a T5 with its decoder. Received: {config.checkpoint}, of an encoder alone"
-            )
-        return model
-
-    def make_trainer(self, model):
+    def trainer(model):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
         return Model(inputs, model(inputs), name="trainer")
 
-    def make_loss(self):
-        return LabelSmoothedCrossentropy(self.config.label_smoothing)
-
-    def make_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-    def flops(self, model):
-        """Operations on a text of `--max-length` and the longest label."""
-        lengths = {"source": self.config.max_length, "target": self.longest}
-        return count_flops(lambda: model({name: tf.ones((1, length), tf.int32) for name, length in lengths.items()}))
-
-    def scores(self, model):
-        predictor, corpus = self.predictor(model), self.data.validation
-        labels = self.targets.of(corpus)
+    def scores(model):
+        predictor, held_out = LabelWriter(model, tokenizer, targets, config.max_length), texts.validation
+        labels = targets.of(held_out)
 
         def score(model):
-            return self.targets.measure(labels, predictor(corpus.texts, corpus.second_texts))["score"]
+            return targets.measure(labels, predictor(held_out.texts, held_out.second_texts))["score"]
 
         return [EpochScore(score, "val_score")]
 
-    def lengths(self, texts, second_texts=None):
-        return map(len, self.uncut_tokenizer.encode(self.targets.texts.sources(texts, second_texts)))
+    def flops(model):
+        lengths = {"source": config.max_length, "target": longest_label(targets, tokenizer)}
+        return count_flops(lambda: model({name: tf.ones((1, length), tf.int32) for name, length in lengths.items()}))
 
-    def predictor(self, model):
-        return TextPredictor(model, self.tokenizer, self.targets, self.config.max_length, self.longest)
+    run.fit(
+        batches,
+        validation,
+        model,
+        trainer=trainer,
+        optimizer=lambda model: fine_tuning_optimizer(config, len(batches)),
+        loss=LabelSmoothedCrossentropy(config.label_smoothing),
+        metrics=lambda: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        throughput=(lambda: batches.num_examples, "texts_per_second"),
+        scores=scores,
+        warmup=warmup_steps(config, len(batches)),
+        merge=lambda model: lora.merge(model, config),
+        flops=flops,
+    )
 
-    def write(self, model, folder):
-        """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`.
 
-        Its output `is_cut` `(B,)` is true where a text was longer than the model reads.
-        """
-        predictor, texts = self.predictor(model), self.targets.texts
-        most, uncut_tokenizer = self.config.max_length, self.uncut_tokenizer
-        names = ("text", "second_text") if self.is_pair else ("text",)
+def make_batches(run, texts, targets, tokenizer):
+    """Returns `TextBatches` to train on and to validate on."""
+    config = run.config
+    check_batch_size(config.batch_size, run.num_replicas)
+    train, held_out = (encode(part, targets, tokenizer) for part in (texts.train, texts.validation))
+    buckets = choose_buckets(np.array(list(map(len, train["source"]))), config.num_buckets)
+    longest = max(map(len, held_out["source"]))
+    sizes = [len(ids) for part in (train, held_out) for ids in part["target"]]
+    common = dict(batch_size=config.batch_size, seed=config.seed)
+    common["target_length"] = max(longest_label(targets, tokenizer), *sizes)
+    batches = TextBatches(train, bucket_lengths=buckets, training=True, **common)
+    buckets = (*buckets, longest) if longest > buckets[-1] else buckets
+    print(f"{tokenizer.vocabulary_size:,} pieces")
+    return batches, TextBatches(held_out, bucket_lengths=buckets, training=False, **common)
 
-        def answer(*sides):
-            ids = uncut_tokenizer(tf.strings.join(texts.source(sides)))
-            is_cut, kept = tf.reduce_any(ids[:, most:] != 0, axis=1), ids[:, :most]
-            is_end = is_cut[:, None] & (tf.range(tf.shape(kept)[1]) == most - 1)
-            written, scores = predictor.written(tf.where(is_end, uncut_tokenizer.eos_id, kept))
-            cut = {"is_cut": is_cut}
-            if not self.targets.names:
-                is_number = tf.strings.regex_full_match(written, r"-?[0-9]+([.][0-9]+)?")
-                return {"values": tf.strings.to_number(tf.where(is_number, written, "-1"))} | cut
-            classes = written
-            for name in self.targets.names[:-1]:
-                classes = tf.where(written == texts.target(name), name, classes)
-            return {"classes": classes[:, None], "scores": scores[:, None]} | cut
 
-        specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
-        requests = [dict.fromkeys(names, np.array(["a"] * size, object)) for size in (1, 8)]
-        signatures, warm = {"serving_default": (answer, specs)}, {"serving_default": requests}
-        return save_signatures(signatures, folder, [uncut_tokenizer, self.tokenizer], self.config.run, warm)
+def encode(corpus, targets, tokenizer):
+    """Returns the ids of what T5 reads and writes of a `LabelledText`: dictionary of columns."""
+    sources = targets.texts.sources(corpus.texts, corpus.second_texts)
+    labels = map(targets.texts.target, corpus.labels)
+    return {"source": tokenizer.encode(sources), "target": tokenizer.encode(list(labels))}
+
+
+def longest_label(targets, tokenizer):
+    """Returns the most tokens that are written."""
+    words = [targets.texts.target(name) for name in targets.names[:-1]] or ["0.0", "-100.0"]
+    return max(map(len, tokenizer.encode(words))) + 2
+
+
+def make_model(config):
+    """Returns the T5 of the checkpoint with the attention of the settings."""
+    own = dict(dropout=config.model_arguments["dropout"], seed=config.seed, **attention_arguments(config))
+    if config.decoder_attention == "own":
+        own |= dict(decoder_attention=None, cross_attention=None)
+    model = from_pretrained(config.checkpoint, **own)
+    if not isinstance(model, T5):
+        raise ValueError(
+            f"--checkpoint must be a T5 with its decoder. Received: {config.checkpoint}, of an encoder alone"
+        )
+    return model
+
+
+def write(predictor, config, folder):
+    """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`.
+
+    Its output `is_cut` `(B,)` is true where a text was longer than the model reads.
+    """
+    targets, texts, most = predictor.targets, predictor.targets.texts, config.max_length
+    uncut_tokenizer = without_limit(predictor.tokenizer)
+    names = ("text", "second_text") if config.is_pair else ("text",)
+
+    def answer(*sides):
+        ids = uncut_tokenizer(tf.strings.join(texts.source(sides)))
+        is_cut, kept = tf.reduce_any(ids[:, most:] != 0, axis=1), ids[:, :most]
+        is_end = is_cut[:, None] & (tf.range(tf.shape(kept)[1]) == most - 1)
+        written, scores = predictor.written(tf.where(is_end, uncut_tokenizer.eos_id, kept))
+        cut = {"is_cut": is_cut}
+        if not targets.names:
+            is_number = tf.strings.regex_full_match(written, r"-?[0-9]+([.][0-9]+)?")
+            return {"values": tf.strings.to_number(tf.where(is_number, written, "-1"))} | cut
+        classes = written
+        for name in targets.names[:-1]:
+            classes = tf.where(written == texts.target(name), name, classes)
+        return {"classes": classes[:, None], "scores": scores[:, None]} | cut
+
+    specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
+    requests = [dict.fromkeys(names, np.array(["a"] * size, object)) for size in (1, 8)]
+    signatures, warm = {"serving_default": (answer, specs)}, {"serving_default": requests}
+    return save_signatures(signatures, folder, [uncut_tokenizer, predictor.tokenizer], config.run, warm)

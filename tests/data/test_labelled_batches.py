@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.data import LabelledBatches
-from recipes.engine.texts.task import balanced_class_weights
+from recipes.engine.texts.training import balanced_class_weights
 
 RNG = np.random.default_rng(0)
 TEXTS = [RNG.integers(1, 50, size=length) for length in RNG.integers(1, 13, size=45)]

@@ -8,9 +8,14 @@ import tensorflow as tf
 from keras_headattn.analysis import attention_maps
 from recipes.attention_maps import main
 from recipes.engine.config import override
+from recipes.engine.fine_tuning import make_tokenizer
 from recipes.engine.run import Run
+from recipes.engine.texts.training import keep_labels
 from recipes.glue import __main__ as glue
+from recipes.glue.data import read_corpora
 from recipes.glue.settings import GlueConfig
+from recipes.glue.targets import targets_of
+from recipes.glue.train import make_model
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.configs import digits
 from recipes.imagenet.map_pictures import map_sizes, of_pixels
@@ -122,13 +127,13 @@ def test_maps_of_a_text_in_runs_of_glue(tmp_path, capsys, figures):
     (tmp_path / "data.csv").write_text("text,label\n" + "one two three,0\nthree two one,1\n" * 10)
     for attention in ("multi_head", "evolving"):
         values = dict(train=(str(tmp_path / "data.csv"),), text_column="text", label_column="label", size="bert_tiny")
-        task = glue.RECIPE.make_task(
-            override(GlueConfig(), values | {"attention": attention, "run": str(tmp_path / attention)})
-        )
-        task.run.start(task.config)
-        task.load()
-        task.prepare()
-        task.run.save_model(task.make_model(), task.run.model)
+        config = override(GlueConfig(), values | {"attention": attention, "run": str(tmp_path / attention)})
+        run, texts = Run(config.run, glue.RECIPE), read_corpora(config)
+        run.start(config)
+        targets = targets_of(config, corpus=texts.train)
+        keep_labels(run, targets, texts)
+        tokenizer = make_tokenizer(run, config, lambda texts=texts: texts.train.texts)
+        run.save_model(make_model(config, tokenizer, targets), run.model)
     runs = [str(tmp_path / name) for name in ("multi_head", "evolving")]
     output = tmp_path / "maps.png"
     main(["text", *runs, "--sentence", "one two", "--layers", "1", "2", "--head", "1", "--output", str(output)])

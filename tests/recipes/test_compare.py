@@ -9,11 +9,16 @@ import pytest
 from scipy import stats
 
 from recipes.classify.__main__ import RECIPE
+from recipes.classify.modelling import make_classifier
 from recipes.classify.settings import ClassifyConfig
+from recipes.classify.train import score, targets_of, tokenizer_of
 from recipes.compare import main
 from recipes.engine.comparing import paired_test
 from recipes.engine.config import override
+from recipes.engine.run import Run
+from recipes.engine.texts.data import load_corpora
 from recipes.engine.texts.runs import read_predictions, runs_of
+from recipes.engine.texts.training import keep_labels
 from tests.recipes.commands import drawn
 from tests.refusals import refused
 
@@ -30,13 +35,14 @@ NAMES = ["0", "1", "2"]
 def make_run(folder, table, **options):
     config = override(ClassifyConfig(), TINY | {"train": (str(table),), "run": str(folder)} | options)
     keras.utils.set_random_seed(config.seed)
-    task = RECIPE.make_task(config)
-    task.run.start(config)
-    task.load()
-    task.prepare()
-    classifier = task.make_model()
-    task.run.save_model(classifier, task.run.model)
-    task.evaluate(classifier, task.data.tests)
+    run, texts = Run(folder, RECIPE), load_corpora(config)
+    run.start(config)
+    targets = targets_of(config, corpus=texts.train)
+    keep_labels(run, targets, texts)
+    tokenizer = tokenizer_of(run, config, texts.train)
+    classifier = make_classifier(config, tokenizer.vocabulary_size, targets.width)
+    run.save_model(classifier, run.model)
+    score(run, config, classifier, texts.tests)
 
 
 @pytest.fixture(scope="module")

@@ -68,13 +68,13 @@ def test_a_command_that_fails_leaves_nothing(finished, recipe, monkeypatch):
 
 
 def test_attention_that_cannot_lose_heads_is_refused_before_data_are_read(finished, recipe, monkeypatch, tmp_path):
-    def read(task):
+    def read(config):
         raise AssertionError
 
     model = keras.saving.load_model(finished / "run" / "model.keras")
     monkeypatch.setattr("recipes.engine.run.Run.load_model", lambda run: model)
     monkeypatch.setattr("keras_headattn.layers.TalkingHeadsAttention.head_arguments", ())
-    monkeypatch.setattr("recipes.classify.task.Classify.load", read)
+    monkeypatch.setattr("recipes.classify.train.load_corpora", read)
     output = tmp_path / "folder" / "pruned"
     assert "cannot lose heads" in recipe("prune", finished / "run", output)
     assert not output.parent.exists()

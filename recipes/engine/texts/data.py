@@ -18,7 +18,7 @@ def load_corpora(config):
         corpora = Corpora(
             _read_split(config.tfds, config.splits["train"], config.columns),
             _read_split(config.tfds, config.splits["validation"], config.columns),
-            load_tests(config),
+            read_tests(config),
         )
     else:
         corpora = _from_files(config)
@@ -29,17 +29,13 @@ def load_corpora(config):
     )
 
 
-def load_tests(config):
-    """Reads the test sets alone, by name."""
-    if config.data == "tfds":
+def read_tests(config, files=None):
+    """Reads the test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
+    if files is None and config.data == "tfds":
         return {name: config.chosen(_read_split(config.tfds, name, config.columns)) for name in config.test_splits}
-    if config.data == "train" and config.test:
-        return read_tests(config, config.test)
-    return load_corpora(config).tests
-
-
-def read_tests(config, files):
-    """Reads the test sets of files, by name."""
+    if files is None and not (config.data == "train" and config.test):
+        return load_corpora(config).tests
+    files = config.test if files is None else files
     return {name: config.chosen(_read(config, part)) for name, part in config.named_tests(files).items()}
 
 

@@ -5,15 +5,50 @@ import math
 
 from keras_headattn._files import write_atomically
 from recipes.engine.confusion import report_one_class, write_confusion
+from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
+from recipes.engine.task import named_apart
 from recipes.engine.texts.targets import Classes
+
+
+def tests_of(run, config, files, read_corpora, read_tests):
+    """Returns the test sets to score a finished run on, by names that are not those of its other ones.
+
+    Args:
+        run: `Run`.
+        config: the settings, which may differ from the run's.
+        files: list of str. Default `None`: the test sets of the settings.
+        read_corpora: function of the settings that returns all texts, `Corpora`.
+        read_tests: function of the settings, and of files or `None`, that returns `LabelledText` by name.
+
+    Raises:
+        ValueError: if there are none, the training set that they are a share of has changed, or they are pairs while
+            the run is of single texts, or the other way round.
+    """
+    own = run.read_config()
+    if files is not None:
+        tests = named_apart(read_tests(config, files), own.names_of_tests)
+    else:
+        if config.tests_are_shares:
+            corpora = read_corpora(config)
+            run.check_data(fingerprint(corpora))
+            tests = corpora.tests
+        else:
+            tests = read_tests(config)
+        tests = run.name_results(config, tests, ("tfds", "drop_labels", "max_examples"))
+    if not tests:
+        raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
+    if own.is_pair != config.is_pair:
+        trained = "pairs: it needs" if own.is_pair else "single texts: it takes no"
+        raise ValueError(f"The run is of {trained} --second-column. Received: {config.second_column!r}")
+    return tests
 
 
 def evaluate(predictor, tests, targets, folder=None, quiet=False):
     """Measures a model on test sets, prints the measures, and writes everything to `folder`, if it is given.
 
     Args:
-        predictor: `Predictor`.
+        predictor: `TextPredictor`, or what is called like one.
         tests: dictionary of `LabelledText`; each gets a folder of its own in `folder`.
         targets: what is predicted, as of `recipes.engine.texts.targets`.
         folder: path.

@@ -19,7 +19,7 @@ from keras_headattn.serving import Classifier, WordScores
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import table
 from recipes.engine.texts.lines import sides_of
-from recipes.engine.texts.runs import recipe_of
+from recipes.engine.texts.runs import load_predictor
 from recipes.engine.texts.settings import INSIDE
 
 STEPS = 20  # of integrated gradients
@@ -27,11 +27,10 @@ IN_PICTURE = 5  # texts
 
 
 class Explained:
-    """Predictions of a finished `TextTask` for texts, and the scores of their words; `second_texts` for pairs."""
+    """Predictions of a finished run for texts, and the scores of their words; `second_texts` for pairs."""
 
-    def __init__(self, task, texts, second_texts=None):
-        self.predictor = task.predictor(task.run.load_model())
-        self.targets = task.targets
+    def __init__(self, predictor, texts, second_texts=None):
+        self.predictor, self.targets = predictor, predictor.targets
         sides = [texts] if second_texts is None else [texts, second_texts]
         self.sizes = [[len(text.split()) for text in side] for side in sides]
         self.inside = WordScores(self.predictor) if isinstance(self.predictor, Classifier) else None
@@ -106,15 +105,15 @@ def explain(runs, lines, output, options):
         output: path of the page; the picture and the lines of JSON have its name.
         options: of the command.
     """
-    tasks = {title: recipe_of(run.folder).finished(run.folder) for title, run in runs.items()}
-    if len({task.is_pair for task in tasks.values()}) > 1:
+    configs = {title: run.read_config() for title, run in runs.items()}
+    if len({config.is_pair for config in configs.values()}) > 1:
         raise ValueError("The runs must all be of single texts, or all of pairs. Received: both")
-    numbers, sides = sides_of(lines, next(iter(tasks.values())).is_pair, options.file)
+    numbers, sides = sides_of(lines, next(iter(configs.values())).is_pair, options.file)
     words = [" ".join(parts).split() for parts in zip(*sides, strict=True)]
     texts = [{"words": each, "scores": {}, "answers": {}} for each in words]
     rows = []
-    for title, task in tasks.items():
-        explained = Explained(task, *sides)
+    for title, run in runs.items():
+        explained = Explained(load_predictor(run), *sides)
         if explained.cut:
             print(f"{title} does not read the ends of {len(explained.cut)} of {len(lines)} texts.")
         for text, answer in zip(texts, explained.answers(), strict=True):
@@ -125,7 +124,7 @@ def explain(runs, lines, output, options):
             scores = explained.scores(method, options, progress_bar(f"{title}: {method}", len(texts), quiet))
             for text, row in zip(texts, explained.whole(scores), strict=True):
                 text["scores"][title][method] = row
-            if task.config.predicts == "class":
+            if configs[title].predicts == "class":
                 rows.append([f"{title}: {method}", *(f"{value:.4f}" for value in explained.faithfulness(scores))])
     if rows:
         print(*table(["comprehensiveness", "sufficiency"], rows), sep="\n")

@@ -9,7 +9,7 @@ from recipes.engine.recipe import check_readable
 def classify_command(recipe):
     """Returns the `Command` that prints a finished run's predictions for the lines of a file or standard input.
 
-    `recipe` is a function of no arguments that returns the `Recipe`, whose task is a `TextTask`.
+    `recipe` is a function of no arguments that returns the `Recipe`, which has a `predictor`.
     """
     return Command(
         functools.partial(_classify, recipe),
@@ -31,21 +31,21 @@ def _classify(recipe, options):
     check_readable(options.file)
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
-    task = recipe().finished(options.folder)
-    names = task.targets.names
+    run, config = recipe().open(options.folder)
+    predictor = recipe().predictor(run, config, run.load_model())
+    names = predictor.targets.names
     if options.top > 1 and not names:
         raise ValueError(f"--top needs labels; the run predicts numbers. Received: top={options.top}")
-    predictor = task.predictor(task.run.load_model())
-    done, cut, longest = 0, [], task.config.max_length
+    done, cut, longest = 0, [], config.max_length
     for texts in portions(options.file):
-        found, sides = sides_of(texts, task.is_pair, options.file, done)
+        found, sides = sides_of(texts, config.is_pair, options.file, done)
         rows = dict(zip(found, predictor(*sides), strict=True)) if found else {}
         for line in range(done + 1, done + len(texts) + 1):
             row = rows.get(line)
             order = [] if row is None else row.argsort()[::-1][: options.top]
             print("\t".join(f"{names[i]} {row[i]:.3f}" if names else f"{row[i]:.4f}" for i in order), flush=True)
         if found:
-            cut += [line for line, length in zip(found, task.lengths(*sides), strict=True) if length > longest]
+            cut += [line for line, length in zip(found, predictor.lengths(*sides), strict=True) if length > longest]
         done += len(texts)
     report_cut(cut, done, longest)
 

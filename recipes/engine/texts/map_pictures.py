@@ -4,7 +4,8 @@ from keras_headattn.analysis import attention_maps, draw_text_maps
 from keras_headattn.serving import Classifier
 from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.engine.texts.lines import sides_of
-from recipes.engine.texts.runs import recipe_of
+from recipes.engine.texts.runs import load_predictor, recipe_of
+from recipes.engine.texts.training import model_inputs
 
 
 def text(options):
@@ -30,15 +31,15 @@ def text(options):
 
 def _maps(title, folder, options):
     """Prints a run's answer; returns the tokens of the text and the `AttentionMaps` by number of the layer."""
-    task = recipe_of(folder).finished(folder)
-    predictor = task.predictor(task.run.load_model())
-    _, sides = sides_of([options.sentence], task.is_pair, "--sentence")
-    if not isinstance(predictor, Classifier) or (task.is_pair and not predictor.joins_pairs):
+    run = recipe_of(folder).run_of(folder)
+    predictor, is_pair = load_predictor(run), run.read_config().is_pair
+    _, sides = sides_of([options.sentence], is_pair, "--sentence")
+    if not isinstance(predictor, Classifier) or (is_pair and not predictor.joins_pairs):
         raise ValueError(f"The run must have an encoder that reads a text, or a pair, at once. Received: {folder}")
     ids = next(iter(predictor.columns(*sides).values()))[0]
     ((_, inputs),) = predictor.batches(*sides, batch_size=1)
-    maps = attention_maps(predictor.model, task.model_inputs(inputs), training=False)
-    (answer,) = task.targets.cells(predictor(*sides))
+    maps = attention_maps(predictor.model, model_inputs(inputs), training=False)
+    (answer,) = predictor.targets.cells(predictor(*sides))
     print(f"{title}: {answer}")
     layers = {number: maps[path] for number, path in chosen_layers(maps, options.layers).items()}
     return [predictor.tokenizer.id_to_token(int(token)) for token in ids], layers

@@ -37,6 +37,11 @@ def runs_of(folder):
     return dict(sorted(found.items()))
 
 
+def load_predictor(run):
+    """Returns the predictor of a finished run, as its recipe makes it, see `TextPredictor`."""
+    return run.recipe.predictor(run, run.read_config(), run.load_model())
+
+
 def read_predictions(runs, test):
     """Labels `(N,)` and probabilities `(N, C)` on a test set, of all seeds one below the other."""
     labels, probabilities = [], []

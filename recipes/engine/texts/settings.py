@@ -81,6 +81,11 @@ class Texts(TextFiles, Examples):
         return self.second_column is not None
 
     @property
+    def tests_are_shares(self):
+        """True if the test sets are a part of the training set."""
+        return self.data == "train" and not self.test
+
+    @property
     def columns(self):
         """Names of the columns of the text, the label and, of pairs, the second text; else `None`."""
         return self.text_column, self.label_column, self.second_column

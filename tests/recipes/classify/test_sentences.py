@@ -15,8 +15,9 @@ from recipes.classify import modelling
 from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.text import embedding_width, load_embeddings, make_tokenizer
+from recipes.classify.train import check, optimizer_of
 from recipes.engine.config import override
-from recipes.engine.texts.data import load_corpora, load_tests, read_tests
+from recipes.engine.texts.data import load_corpora, read_tests
 from recipes.engine.texts.evaluation import evaluate
 from recipes.engine.texts.targets import Classes, Labels, Numbers
 from tests.recipes.classify.small import config_of
@@ -50,7 +51,7 @@ def test_the_settings_of_the_papers():
     yelp, snli = RECIPE.named_config("yelp"), RECIPE.named_config("snli")
     assert (yelp.pooling_dim, yelp.pooling_heads, yelp.model_arguments) == (350, 30, {"mlp_dim": 3000})
     assert snli.is_pair and (snli.pooling_dim, snli.optimizer) == (150, "adagrad")
-    optimizer = RECIPE.make_task(yelp).make_optimizer(1, 1)
+    optimizer = optimizer_of(yelp)
     assert isinstance(optimizer, keras.optimizers.SGD) and optimizer.clipvalue == 0.5
     assert float(optimizer.learning_rate) == pytest.approx(0.06)
 
@@ -58,7 +59,7 @@ def test_the_settings_of_the_papers():
 def test_shares_of_the_training_set(table):
     corpora = load_corpora(config_of(table, test_share=0.2))
     assert [len(part) for part in (corpora.train, corpora.validation, corpora.tests["test"])] == [42, 6, 12]
-    assert load_tests(config_of(table, test_share=0.2, seed=3))["test"].texts == corpora.tests["test"].texts
+    assert read_tests(config_of(table, test_share=0.2, seed=3))["test"].texts == corpora.tests["test"].texts
     corpora = load_corpora(config_of(table, validation=(str(table),), test_share=0.0))
     assert len(corpora.train) == len(corpora.validation) == 60 and corpora.tests == {}
     corpora = load_corpora(config_of(table, test=(str(table),), max_examples=7, drop_labels=("2",)))
@@ -163,13 +164,12 @@ def test_word_vectors_bring_their_width(table, tmp_path, given):
     parser = argparse.ArgumentParser()
     RECIPE.all_commands()["train"].add(parser)
     config = RECIPE.chosen_settings(parser.parse_args([*given, "--train", str(table), "--embeddings", str(path)]))
-    task = RECIPE.make_task(config)
     if "--model-arguments" in given:
         with refused("3 numbers", "embedding_dim=32"):
-            task.check()
+            check(config)
     else:
-        task.check()
-        assert task.config.model_arguments.get("embedding_dim") is None
+        check(config)
+        assert config.model_arguments.get("embedding_dim") is None
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
@@ -191,7 +191,7 @@ def test_heads_that_differ(capsys):
         dict(repulsive="spos", repulsive_arguments={"inverse_temperature": 50.0}, attention_regularizer="frobenius"),
     )
     classifier = modelling.make_classifier(config, 20, 2)
-    optimizer = RECIPE.make_task(config).make_optimizer(1, 1)
+    optimizer = optimizer_of(config)
     optimizer.build(classifier.trainable_variables)
     assert optimizer.inverse_temperature == 50.0 and isinstance(optimizer.inner_optimizer, keras.optimizers.Adam)
     assert "acts on 1 kernel (head_kernel) of 30 heads" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import keras_headattn  # noqa: F401  (its classes are in the files of runs)
 from recipes.glue.__main__ import RECIPE as GLUE
 from recipes.glue.__main__ import main as glue
+from recipes.glue.train import make_model
 from recipes.pretrain.__main__ import RECIPE, main
 from recipes.pretrain.train import next_command
 from tests.recipes.commands import quick_run, run_here
@@ -134,9 +135,9 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
     config = GLUE.settings().changed(dict(task="rte", glue=str(tmp_path), checkpoint=str(quick[0] / "run")))
 
     def weights(**changed):
-        task = GLUE.make_task(config.changed({"run": str(tmp_path / "run"), **changed}))
-        task.tokenizer, task.targets = types.SimpleNamespace(vocabulary_size=0), types.SimpleNamespace(width=2)
-        return task.make_model()
+        return make_model(
+            config.changed(changed), types.SimpleNamespace(vocabulary_size=0), types.SimpleNamespace(width=2)
+        )
 
     same = weights()
     assert same.kind == "linear" and same.encoder.pooler is None
