@@ -8,6 +8,7 @@ run's first test set and timed. Runs and scores that are there are not made agai
 """
 
 import argparse
+import contextlib
 import functools
 import importlib
 import pathlib
@@ -29,61 +30,87 @@ def recipe_of(folder):
     return importlib.import_module(f"recipes.{name}.__main__").RECIPE
 
 
-def pruned_runs(task, output, by, shares):
-    """Writes runs with these shares of heads, and returns their tasks and models by share."""
+def pruned_runs(recipe, folder, output, by, shares):
+    """Writes runs with these shares of heads, and returns the run, settings and model of each share."""
     from keras_headattn.analysis import prune_heads
     from recipes.engine.pruning import rank_heads, write_run
 
-    recipe, name = task.run.recipe, task.run.folder.name
-    paths = {share: output / f"{name}_{by}_{share}" for share in shares}
+    run, config = recipe.open(folder)
+    paths = {share: output / f"{run.folder.name}_{by}_{share}" for share in shares}
     if not all(path.exists() for path in paths.values()):
-        model = task.run.load_model()
-        importance = rank_heads(task, model, by)
+        model = run.load_model()
+        importance = rank_heads(run, config, model, by)
     found = {}
     for share, path in paths.items():
         if not path.exists():
-            write_run(task, prune_heads(model, importance, share), path)
-        pruned = recipe.finished(path, {"export": str(output / "exports" / path.name), "samples": 0})
-        found[share] = pruned, pruned.run.load_model()
+            write_run(run, config, prune_heads(model, importance, share), path)
+        pruned, own = recipe.open(path, {"export": str(output / "exports" / path.name), "samples": 0})
+        found[share] = pruned, own, pruned.load_model()
     return found
 
 
-def score(task, model, measure):
+def score(run, config, measure):
     """Returns the name of the run's first test set, and of its first measure, or the given one, and the value."""
-    if not task.run.scores():
-        task.evaluate(model, dict([next(iter(task.load_tests().items()))]))
-    name, scores = next(iter(task.run.scores().items()))
+    if not run.scores():
+        run.recipe.evaluate(run, config)
+    name, scores = next(iter(run.scores().items()))
     measure = measure or next(iter(scores))
     return name, measure, scores[measure]
 
 
-def exported_bytes(task, model):
+def exported_bytes(run, config, model):
     """Returns the size of the new SavedModel."""
     from recipes.engine.exporting import export
 
-    export(task, model)
-    newest = max(pathlib.Path(task.config.export_folder).glob("[0-9]*"), key=lambda version: int(version.name))
+    export(run, config, model, functools.partial(run.recipe.write, run, config))
+    newest = max(pathlib.Path(config.export_folder).glob("[0-9]*"), key=lambda version: int(version.name))
     return sum(path.stat().st_size for path in newest.rglob("*") if path.is_file())
 
 
-def forward_pass(task, model, batch):
+def what_trains(recipe, config):
+    """Returns a batch of validation, and the function of a model that returns what is trained around it."""
+    import tensorflow as tf
+
+    from recipes.engine.session import Session, Stopped
+
+    class Stopping(Session):
+        def _read(self, read, describe):
+            return read()
+
+        def is_unfinished(self):
+            return True
+
+        def fit(self, batches, validation, model, *, trainer, **_):
+            found.extend([next(iter(validation.dataset()))[0], trainer])
+            raise Stopped
+
+    @contextlib.contextmanager
+    def session(config):
+        with contextlib.suppress(Stopped):
+            yield Stopping(config, recipe, tf.distribute.get_strategy())
+
+    found = []
+    recipe.train(config, session)
+    return found
+
+
+def forward_pass(trainer, model, batch):
     """Returns a timed call of the compiled forward pass."""
     import tensorflow as tf
 
-    trainer = task.make_trainer(model)
-    forward = tf.function(lambda x: trainer(x, training=False), jit_compile=True, autograph=False)
+    trained = trainer(model)
+    forward = tf.function(lambda x: trained(x, training=False), jit_compile=True, autograph=False)
     return timing.timed(lambda: forward(batch))
 
 
-def translation(task, model):
+def translation(run, config, model):
     """Returns a timed call that translates a batch, with as many tokens whatever the model writes."""
-    config = task.config
-    sentences = next(iter(task.load_tests().values())).source[:SENTENCES]
-    task.config = config.changed(
-        {"max_length": WRITTEN, "search_arguments": config.search_arguments | {"min_length": WRITTEN - 1}}
-    )
-    translator = task.translator(model)
-    task.config = config
+    from recipes.translate.corpora import load_tests
+    from recipes.translate.text import load_translator
+
+    sentences = next(iter(load_tests(config).values())).source[:SENTENCES]
+    search = config.search_arguments | {"min_length": WRITTEN - 1}
+    translator = load_translator(run, config.changed({"max_length": WRITTEN, "search_arguments": search}), model)
     return timing.timed(functools.partial(translator, sentences))
 
 
@@ -151,33 +178,30 @@ def main():
     timing.limit_threads(timing.cores())
     shares = (1, 0.5) if options.quick else SHARES
     options.folder.mkdir(parents=True, exist_ok=True)
-    task = recipe_of(options.run).finished(options.run)
-    scores = {}
+    recipe, scores = recipe_of(options.run), {}
     for by in reversed(options.by):
-        runs = pruned_runs(task, options.folder, by, shares)
-        found = {share: score(*run, options.measure) for share, run in runs.items()}
+        runs = pruned_runs(recipe, options.run, options.folder, by, shares)
+        found = {share: score(run, config, options.measure) for share, (run, config, _) in runs.items()}
         scores[by] = {share: value for share, (_, _, value) in found.items()}
     test, measure, _ = found[1]
-    task.load()
-    task.prepare()
-    batch = next(iter(task.make_batches(1)[1].dataset()))[0]
-    cases = {"forward pass": {share: forward_pass(task, model, batch) for share, (_, model) in runs.items()}}
+    _, config = recipe.open(options.run)
+    batch, trainer = what_trains(recipe, config)
+    cases = {"forward pass": {share: forward_pass(trainer, model, batch) for share, (*_, model) in runs.items()}}
     if "translating" in options.also:
         cases["translating"] = {share: translation(*run) for share, run in runs.items()}
     measured = {name: times(each, options.quick) for name, each in cases.items()}
     megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()} if "export" in options.also else {}
-    weights = {share: model.count_params() / 1e6 for share, (_, model) in runs.items()}
-    recipe = task.run.recipe.name
-    name = None if options.quick else f"pruning_{recipe}"
-    described = re.sub(r"[^ ]*/", "", task.describe())  # without folders
+    weights = {share: model.count_params() / 1e6 for share, (*_, model) in runs.items()}
+    name = None if options.quick else f"pruning_{recipe.name}"
+    described = re.sub(r"[^ ]*/", "", config.description)  # without folders
     shapes = " and ".join(str(tuple(part.shape)) for part in (batch.values() if isinstance(batch, dict) else [batch]))
     written = f" Translating: {SENTENCES} sentences, {WRITTEN} tokens each." if len(measured) > 1 else ""
     timing.report(
         name,
-        f"# Fewer heads, recipes.{recipe}",
+        f"# Fewer heads, recipes.{recipe.name}",
         f"A finished run ({described}), whose heads are ranked on the validation set and pruned in every layer, "
         f"without further training. {measure} is of {test}. Forward pass of a batch {shapes} by XLA in "
-        f"{task.config.precision}, {timing.cores()} threads.{written}",
+        f"{config.precision}, {timing.cores()} threads.{written}",
         table(scores, measure, weights, megabytes, measured),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),
@@ -185,7 +209,7 @@ def main():
     if name:
         path = timing.RESULTS.parents[1] / "docs" / f"{name}.png"
         drawn = {name: found for name, (_, found) in measured.items()}
-        draw(scores, drawn, measure, f"recipes.{recipe}: fewer heads, without further training", path)
+        draw(scores, drawn, measure, f"recipes.{recipe.name}: fewer heads, without further training", path)
 
 
 if __name__ == "__main__":

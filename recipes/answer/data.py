@@ -4,8 +4,8 @@ import numpy as np
 
 from recipes.answer.demo import number_questions
 from recipes.answer.squad import Question, Questions, read_squad
+from recipes.engine.corpora import Corpora, named_files
 from recipes.engine.settings import VALIDATION_SHARE
-from recipes.engine.task import Corpora, named_files
 from recipes.engine.tfds import load_tfds
 
 

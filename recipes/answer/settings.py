@@ -2,9 +2,9 @@
 
 from keras_headattn.models import SpanAnswerer
 from recipes.engine.config import option, settings
+from recipes.engine.corpora import named_files
 from recipes.engine.encoder_settings import FineTuning, head_arguments
 from recipes.engine.settings import Examples, Settings, TextFiles
-from recipes.engine.task import named_files
 
 
 @settings(

@@ -9,12 +9,12 @@ from keras_headattn.text import QuestionWindows
 from recipes.answer.data import read_corpora, read_tests
 from recipes.answer.predicting import WINDOWS, answers_to, fitted_threshold, make_answerer, score_of, write_answers
 from recipes.engine import lora
+from recipes.engine.corpora import named_apart
 from recipes.engine.encoders import check_encoder, make_encoder, saved_tokenizer
 from recipes.engine.fine_tuning import fine_tuning_optimizer, make_tokenizer, warmup_steps, with_reduction
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.optimizer import column_trainer
-from recipes.engine.task import named_apart
 
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})

@@ -13,7 +13,7 @@ def fingerprint(corpora):
 
     All of their content counts but the names of files. A set of a type that JSON cannot express is left out.
 
-    >>> from recipes.engine.task import Corpora
+    >>> from recipes.engine.corpora import Corpora
     >>> data = fingerprint(Corpora(["a", "b"], ["c"], {}))
     >>> data["training"]["examples"], data["validation"]["examples"]
     (2, 1)

@@ -40,7 +40,7 @@ def rank_heads(run, config, model, by):
         with contextlib.suppress(Stopped):
             yield ranking
 
-    run.recipe.fit(config, opened)
+    run.recipe.train(config, opened)
     return ranking.ranks
 
 

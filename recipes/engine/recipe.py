@@ -16,6 +16,7 @@ from keras_headattn._sentences import read_sentences
 from keras_headattn.training import make_strategy
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
+from recipes.engine.corpora import is_cached
 from recipes.engine.exporting import export
 from recipes.engine.heads import check_attentions
 from recipes.engine.lock import locked
@@ -25,13 +26,11 @@ from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.run import Run, try_folder
 from recipes.engine.seeds import train_seeds
 from recipes.engine.session import DryRun, session
-from recipes.engine.task import is_cached
-from recipes.engine.training import train
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Task that the engine trains, evaluates and exports. docs/own_recipe.md shows one.
+    """Recipe: a task with its settings and commands. docs/own_recipe.md shows one.
 
     Args:
         name: str, its module in `recipes`.
@@ -43,7 +42,6 @@ class Recipe:
             SavedModel into each.
         predictor: function of a finished `Run`, the settings and the model that returns what predicts labels of texts,
             as of `recipes.engine.texts.predicting`; for recipes of such texts.
-        task: subclass of `recipes.engine.task.Task`, or a function that returns one, in place of these three.
         page: True or False for a SavedModel that `recipes.serve` has a page of, with attention or without.
         embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
         quick: dictionary of the settings of `--quick`.
@@ -58,11 +56,10 @@ class Recipe:
     name: str
     doc: str
     settings: type
-    train: Callable | None = None
-    evaluate: Callable | None = None
-    write: Callable | None = None
+    train: Callable
+    evaluate: Callable
+    write: Callable
     predictor: Callable | None = None
-    task: Callable | None = None
     page: bool | None = None
     embedded: str | None = None
     quick: dict = dataclasses.field(default_factory=dict)
@@ -96,10 +93,6 @@ class Recipe:
         check_loggers(config.loggers)
         self.check_files(config)
 
-    def make_task(self, config, run=None):
-        """Returns the `Task` with these settings."""
-        return self.task(config, run or Run(config.run, self))
-
     def run_of(self, folder):
         """Returns the `Run` in a folder; none, or one of another recipe, is a `ValueError`."""
         run = Run(folder, self)
@@ -113,20 +106,6 @@ class Recipe:
         run.check_finished()
         quiet_tensorflow()
         return run, config
-
-    def finished(self, folder, given=None):
-        """Returns the `Task` of a finished run, with what it learned; `given` settings replace the run's."""
-        run, config = self.open(folder, given)
-        task = self.make_task(config, run)
-        task.prepare()
-        return task
-
-    def fit(self, config, session):
-        """Trains, scores and exports a run; see `train` above."""
-        if self.task:
-            train(self.make_task(config), session)
-        else:
-            self.train(config, session)
 
     def add_settings(self, parser, without=()):
         """Adds `--config` and an option for every setting not in `without`; returns the group of the most used."""
@@ -222,12 +201,12 @@ class Recipe:
         if options.dry_run:
             self._dry_run(config, opened)
         else:
-            self.fit(config, functools.partial(opened, afresh=afresh))
+            self.train(config, functools.partial(opened, afresh=afresh))
 
     def _dry_run(self, config, opened):
         with tempfile.TemporaryDirectory() as folder:
             given = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
-            self.fit(config.changed(given), functools.partial(opened, of=DryRun))
+            self.train(config.changed(given), functools.partial(opened, of=DryRun))
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 
     def _add_evaluation(self, parser):
@@ -241,14 +220,7 @@ class Recipe:
         for file in files or ():
             if not os.path.exists(file) and not is_cached(file):
                 raise FileNotFoundError(f"There is no such file. Received: --test {file}")
-        if not self.task:
-            self.evaluate(*self.open(options.folder, given), files)
-            return
-        task = self.finished(options.folder, given)
-        tests = task.load_tests(files)
-        if not tests:
-            raise ValueError(f"The run has no test set. Give --test. Received: {options.folder}, without --test")
-        task.evaluate(task.run.load_model(), tests)
+        self.evaluate(*self.open(options.folder, given), files)
 
     def _export(self, options):
         given = given_settings(options, self.exported)
@@ -257,10 +229,9 @@ class Recipe:
             raise ValueError(
                 f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
             )
-        write = self.finished(options.folder, given).export if self.task else functools.partial(self.write, run, config)
         busy = f"Another process trains or exports this run. Wait for it. Received: {options.folder}"
         with locked(options.folder, busy):
-            export(run, config, run.load_model(), write, self.page)
+            export(run, config, run.load_model(), functools.partial(self.write, run, config), self.page)
 
     def _prune(self, options):
         if not 0 < options.keep <= 1:

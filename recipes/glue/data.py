@@ -3,8 +3,8 @@
 import dataclasses
 
 from keras_headattn.data._labelled_text import LabelledText
+from recipes.engine.corpora import Corpora, named_files
 from recipes.engine.settings import VALIDATION_SHARE
-from recipes.engine.task import Corpora, named_files
 from recipes.engine.texts import data as sentences
 from recipes.glue.demo import number_tasks
 from recipes.glue.glue_files import find, read_file, read_split, read_tfds_split

@@ -2,10 +2,10 @@
 
 from keras_headattn.models import EncoderClassifier
 from recipes.engine.config import option, settings
+from recipes.engine.corpora import named_files
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.settings import Settings, Smoothing
-from recipes.engine.task import named_files
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 

@@ -12,10 +12,10 @@ from keras_headattn.models import T5
 from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
 from recipes.engine import lora
+from recipes.engine.corpora import check_batch_size
 from recipes.engine.encoders import attention_arguments
 from recipes.engine.fine_tuning import fine_tuning_optimizer, warmup_steps
 from recipes.engine.flops import count_flops
-from recipes.engine.task import check_batch_size
 from recipes.engine.texts.predicting import without_limit
 
 START = 0  # of T5's decoder

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from recipes.engine.task import Corpora, named_files
+from recipes.engine.corpora import Corpora, named_files
 from recipes.graphs.demo import people
 from recipes.graphs.files import read_graphs
 from recipes.graphs.settings import ENDINGS

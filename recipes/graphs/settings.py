@@ -4,9 +4,9 @@ import keras
 
 from keras_headattn.models import GraphWriter
 from recipes.engine.config import option, settings
+from recipes.engine.corpora import named_files
 from recipes.engine.search import Search
 from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments, share_of
-from recipes.engine.task import named_files
 
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"
 FORMATS = ("agenda", "json", "webnlg")

@@ -9,13 +9,13 @@ import keras
 from keras_headattn._files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
+from recipes.engine.corpora import named_apart
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.optimizer import make_optimizer
 from recipes.engine.progress import progress_bar
 from recipes.engine.proportions import fitting_batch
 from recipes.engine.scored_texts import write_texts
 from recipes.engine.search import DECODING
-from recipes.engine.task import named_apart
 from recipes.graphs.batches import GraphBatches
 from recipes.graphs.corpus import SPLITS, graph_tensors
 from recipes.graphs.data import by_category, load_corpora, load_tests

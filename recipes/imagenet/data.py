@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_headattn._files import read_lines
 from keras_headattn.data import central_crop
+from recipes.engine.corpora import Corpora
 from recipes.engine.fingerprint import checksum
-from recipes.engine.task import Corpora
 from recipes.imagenet.augmentation import inception_crop, pad_and_crop
 from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder

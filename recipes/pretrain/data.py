@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from recipes.engine.task import named_files
+from recipes.engine.corpora import named_files
 from recipes.pretrain.batches import COLUMNS
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import packed_rows

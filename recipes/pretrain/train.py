@@ -8,12 +8,12 @@ from keras_headattn._files import write_atomically
 from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms
+from recipes.engine.corpora import Corpora, check_batch_size, named_apart
 from recipes.engine.encoders import saved_tokenizer
 from recipes.engine.heads import make_attention
 from recipes.engine.optimizer import make_optimizer
 from recipes.engine.proportions import fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete
-from recipes.engine.task import Corpora, check_batch_size, named_apart
 from recipes.pretrain.batches import SequenceBatches, read_held_out
 from recipes.pretrain.data import MaskedSequences, number_held_out, read_tests
 from recipes.pretrain.documents import Documents

@@ -3,8 +3,8 @@
 import dataclasses
 import itertools
 
+from recipes.engine.corpora import Corpora
 from recipes.engine.fingerprint import fingerprint
-from recipes.engine.task import Corpora
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser
 

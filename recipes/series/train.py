@@ -14,9 +14,9 @@ from keras_headattn._files import is_number, read_json, write_atomically
 from keras_headattn.serving import save_signatures
 from keras_headattn.utils import new_figure
 from recipes.engine.confusion import write_confusion
+from recipes.engine.corpora import Corpora, check_batch_size, named_apart, named_files
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.optimizer import make_optimizer
-from recipes.engine.task import Corpora, check_batch_size, named_apart, named_files
 from recipes.series.batches import SeriesBatches, pad
 from recipes.series.demo import make_demo
 from recipes.series.files import read_series

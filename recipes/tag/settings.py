@@ -2,9 +2,9 @@
 
 from keras_headattn.models import TokenClassifier
 from recipes.engine.config import option, settings
+from recipes.engine.corpora import named_files
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.settings import Examples, Files, Settings, check_encoding
-from recipes.engine.task import named_files
 
 OF_FILES = ("encoding", "delimiter", "word_column", "tag_column")
 

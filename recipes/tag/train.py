@@ -15,12 +15,12 @@ from keras_headattn.text import TextWindows, join_words
 from keras_headattn.training import EpochScore
 from recipes.engine import lora
 from recipes.engine.config import passing_on
+from recipes.engine.corpora import check_batch_size, named_apart
 from recipes.engine.encoders import check_encoder, make_encoder, saved_tokenizer
 from recipes.engine.fine_tuning import fine_tuning_optimizer, make_tokenizer, warmup_steps, with_reduction
 from recipes.engine.fresh_process import packages_of, smoke_test
 from recipes.engine.optimizer import column_trainer
 from recipes.engine.progress import progress_bar
-from recipes.engine.task import check_batch_size, named_apart
 from recipes.tag.batches import TokenLabelBatches
 from recipes.tag.conll import tag_names, tag_scores
 from recipes.tag.data import read_corpora, read_tests

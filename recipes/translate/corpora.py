@@ -6,8 +6,8 @@ import pathlib
 import numpy as np
 
 from keras_headattn.data._parallel import ParallelCorpus, read_pairs, read_text
+from recipes.engine.corpora import Corpora, is_cached
 from recipes.engine.numbers import numbers_corpus
-from recipes.engine.task import Corpora, is_cached
 from recipes.translate.cached import read_cached
 from recipes.translate.cleaning import clean, empty_pairs
 from recipes.translate.iwslt import iwslt_files, read_iwslt

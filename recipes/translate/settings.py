@@ -6,9 +6,9 @@ from keras_headattn.layers import ATTENTIONS
 from keras_headattn.models import SIZES, Transformer
 from recipes.engine import search
 from recipes.engine.config import option, settings
+from recipes.engine.corpora import CACHED, is_cached, named_sets
 from recipes.engine.lora import Lora
 from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
-from recipes.engine.task import CACHED, is_cached, named_sets
 
 PAIRS = (".tsv", ".tsv.gz")  # endings of files of pairs
 # Endings of test sets, such as `-zhen-src.zh.sgm` of WMT and `.de.xml` of IWSLT.

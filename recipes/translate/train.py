@@ -13,13 +13,13 @@ from keras_headattn.serving import export_id_translator, export_translator, writ
 from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine import lora
+from recipes.engine.corpora import named_apart
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.flops import count_flops
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.optimizer import make_optimizer
 from recipes.engine.proportions import fitting_warmup
 from recipes.engine.records import fingerprint_of, is_complete, take_files
-from recipes.engine.task import named_apart
 from recipes.translate import evaluation
 from recipes.translate.batches import make_batches
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files

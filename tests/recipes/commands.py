@@ -67,7 +67,7 @@ def run_here(main, capsys, *arguments):
 
 def train(recipe, config, **given):
     """Trains, scores and exports a run in this process; further arguments are those of `session`."""
-    recipe.fit(config, functools.partial(session, recipe=recipe, **given))
+    recipe.train(config, functools.partial(session, recipe=recipe, **given))
 
 
 def train_here(recipe, config, monkeypatch, *callbacks):

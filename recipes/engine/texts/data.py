@@ -1,9 +1,9 @@
 """The texts a configuration names."""
 
 from keras_headattn.data._labelled_text import read_labelled
+from recipes.engine.corpora import Corpora
 from recipes.engine.number_words import number_words
 from recipes.engine.settings import VALIDATION_SHARE
-from recipes.engine.task import Corpora
 from recipes.engine.texts.tfds import read_tfds_labelled
 
 

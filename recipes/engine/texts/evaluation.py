@@ -5,9 +5,9 @@ import math
 
 from keras_headattn._files import write_atomically
 from recipes.engine.confusion import report_one_class, write_confusion
+from recipes.engine.corpora import named_apart
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
-from recipes.engine.task import named_apart
 from recipes.engine.texts.targets import Classes
 
 

@@ -1,8 +1,8 @@
 """The settings of labelled texts."""
 
 from recipes.engine.config import option, settings
+from recipes.engine.corpora import named_files
 from recipes.engine.settings import Examples, TextFiles, check_encoding
-from recipes.engine.task import named_files
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
 COLUMNS = ("text_column", "second_column", "label_column")

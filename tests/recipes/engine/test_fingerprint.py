@@ -10,10 +10,10 @@ import pytest
 from keras.utils import save_img
 
 from recipes.classify import __main__ as classify
+from recipes.engine.corpora import Corpora
 from recipes.engine.fingerprint import checksum, fingerprint
 from recipes.engine.run import Run
 from recipes.engine.session import Session, Stopped
-from recipes.engine.task import Corpora
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
 from recipes.imagenet import __main__ as imagenet
@@ -114,12 +114,12 @@ def test_data_that_changed(make, tmp_path, capsys):
 def test_folders_of_images_may_move(tmp_path):
     recipe, given, _ = images(tmp_path / "here")
     shutil.copytree(tmp_path / "here", tmp_path / "there")
-    found = []
-    for folder in ("here", "there"):
-        task = recipe.make_task(recipe.settings().changed(given | {"images": str(tmp_path / folder)}))
-        task.load()
-        found.append(task.fingerprint())
-    assert found[0] == found[1]
+    given |= {"run": str(tmp_path / "run")}
+    here, there = (
+        described(recipe, recipe.settings().changed(given | {"images": str(tmp_path / folder)}))
+        for folder in ("here", "there")
+    )
+    assert here == there
 
 
 def test_records_that_changed(tmp_path):
