@@ -39,7 +39,7 @@ class Recipe:
         train: function of the settings and of one that opens a `Session` for them: it trains, scores and exports a run.
         evaluate: function of a finished `Run`, the settings, and files (`None`: those of the settings) to score it on.
         write: function of a finished `Run`, the settings, the model and folders, which writes a numbered version of a
-            SavedModel into each.
+            SavedModel into each; `None` for a recipe without SavedModels.
         predictor: function of a finished `Run`, the settings and the model that returns what predicts labels of texts,
             as of `recipes.engine.texts.predicting`; for recipes of such texts.
         page: True or False for a SavedModel that `recipes.serve` has a page of, with attention or without.
@@ -58,7 +58,7 @@ class Recipe:
     settings: type
     train: Callable
     evaluate: Callable
-    write: Callable
+    write: Callable | None = None
     predictor: Callable | None = None
     page: bool | None = None
     embedded: str | None = None
