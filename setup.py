@@ -11,8 +11,7 @@ README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md")
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
-HTTP = ["starlette>=1.10", "uvicorn>=0.54", "prometheus-client>=0.23.1"]  # the local server
-SERVING = HTTP + ["tensorflow-serving-api>=2.21"]  # and its gRPC
+SERVING = ["starlette>=1.10", "uvicorn>=0.54"]  # the local server
 TORCH = "torch>=2.13"
 CTRANSLATE2 = "ctranslate2>=4.8.5"
 MSGPACK = "msgpack>=1.1"  # checkpoints of t5x
@@ -28,6 +27,7 @@ TESTS = [
     "keras-hub>=0.32",
     "tokenizers>=0.22",
     "pyyaml>=6.0",
+    "tensorflow-serving-api>=2.21",  # its messages, which warm-up requests are compared with
     MSGPACK,
 ]
 # The parity oracle: end of life, its wheels stop at Python 3.11.
@@ -41,7 +41,7 @@ setup(
         "serving": SERVING,
         "gpu": ["tensorflow[and-cuda]>=2.21"],
         "metrics": METRICS,
-        "recipes": RECIPES + HTTP,
+        "recipes": RECIPES + SERVING,
         "torch": [TORCH],
         "t5x": [MSGPACK],
         "ctranslate2": [CTRANSLATE2],

@@ -2,10 +2,10 @@
 
     python -m benchmarks.front [--beams 1 4] [--clients 1 8 32] [--rounds 9] [--quick]
 
-The front is `serving.Server`, which parses the same JSON for all and batches up to 64 waiting rows. Each engine has its
-own front and process; they take turns. In a turn, clients on loopback send texts of 8 to 64 pieces one after the other.
-Weights are random; exactly 32 target tokens, as no translation may end. "no model" answers at once and shows the
-front's limit.
+The front is the server of `recipes.serve`, which parses the same JSON for all and batches up to 64 waiting rows. Each
+engine has its own front and process; they take turns. In a turn, clients on loopback send texts of 8 to 64 pieces one
+after the other. Weights are random; exactly 32 target tokens, as no translation may end. "no model" answers at once and
+shows the front's limit.
 
 Results of a selection of beams or clients are printed but not written.
 """
@@ -36,12 +36,12 @@ OURS, SEARCHER, MARIAN, CTRANSLATE2, NOTHING = "export", "Searcher, XLA", "Maria
 
 
 class Function:
-    """Function of texts in place of a SavedModel, with what `serving.Server` asks of a model."""
+    """Function of texts in place of a SavedModel, with what the server asks of a model."""
 
     def __init__(self, name, translate):
         import tensorflow as tf
 
-        from keras_headattn.serving._server_models import Signature
+        from recipes.serve.models import Signature
 
         def call(text):
             translations = translate([one.decode() for one in text.numpy().tolist()])
@@ -50,16 +50,13 @@ class Function:
         spec = tf.TensorSpec((None,), tf.string, name="text")
         call.structured_input_signature, call.structured_outputs = ((), {"text": spec}), {"translations": spec}
         self.name, self.loaded = name, {1: self}
-        self._signature = Signature(call, 64)
+        self.signatures = {"serving_default": Signature(call)}
 
     def poll(self):
         pass
 
-    def find(self, *version):
+    def find(self, version=None):
         return 1, self
-
-    def signature(self, name):
-        return self._signature
 
 
 def searches(pieces, beams):
@@ -145,11 +142,12 @@ def _encode(processor, texts):
 
 
 def serve(connection, engine, folder, beams, threads):
-    """Serves an engine, one model per beam, until the connection has data."""
+    """Serves an engine, one model per beam, until the process is killed."""
     timing.limit_threads(threads)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
     from benchmarks.translator import export_texts, make_pieces
-    from keras_headattn.serving import Server
+    from recipes.serve.app import listen, make_server
+    from recipes.serve.models import Model
 
     pieces, functions = str(make_pieces(folder)), None
     if engine == OURS:
@@ -164,15 +162,15 @@ def serve(connection, engine, folder, beams, threads):
         os.makedirs(f"{folder}/marian", exist_ok=True)
         functions = (marian if engine == MARIAN else ctranslate2)(pieces, beams, f"{folder}/marian", threads)
     names = {beam_size: f"beam_{beam_size}" for beam_size in beams}
-    folders = dict.fromkeys(names.values(), folder)
     if functions is None:
-        folders = {name: f"{folder}/{name}" for name in folders}
-    server = Server(folders, port=0, rate=1e6)
-    if functions is not None:
-        server.models = {name: Function(name, functions[beam_size]) for beam_size, name in names.items()}
-    with server:
-        connection.send(server.port)
-        connection.recv()
+        models = {name: Model(name, f"{folder}/{name}") for name in names.values()}
+    else:
+        models = {name: Function(name, functions[beam_size]) for beam_size, name in names.items()}
+    for model in models.values():
+        model.poll()
+    listener = listen("127.0.0.1", 0)
+    connection.send(listener.getsockname()[1])
+    make_server(models).run([listener])
 
 
 class Front:

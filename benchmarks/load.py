@@ -65,7 +65,7 @@ def export(folder):
 
 def start_server(folder):
     """Returns the server's process and port."""
-    command = [sys.executable, "-m", "recipes.serve", f"load={folder}", "--port", "0", "--rate", "1000000"]
+    command = [sys.executable, "-m", "recipes.serve", f"load={folder}", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         if match := re.search(r"http://[\d.]+:(\d+)/$", line.strip()):

@@ -4,8 +4,8 @@
     python examples/serve.py --keep-serving
 
 A small classifier of reviews is trained on sentences that are made up here, and written as a SavedModel, which holds
-the vocabulary and takes plain text. `serving.Server` serves it as TensorFlow Serving does, and the requests below are
-made with Python's standard library alone, as any other program could make them.
+the vocabulary and takes plain text. `python -m recipes.serve` serves it as TensorFlow Serving does, and the requests
+below are made with Python's standard library alone, as any other program could make them.
 
 It prints the version that is served, the classes of three texts, the words that the model looked at most, and the
 command that serves the same folder with TensorFlow Serving. With `--keep-serving`, open the address that is printed in
@@ -13,10 +13,13 @@ a browser to see where each head looks; Ctrl-C ends it.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import pathlib
 import random
+import subprocess
+import sys
 import urllib.request
 
 import keras
@@ -80,8 +83,12 @@ def ask(url, request=None):
 
 reviews = ["the film is lovely", "her new song was rather boring", "I thought that the plot was clever"]
 name = args.folder.name
-with ka.serving.Server({name: args.folder}, port=args.port) as server:
-    url = f"{server.url}/v1/models/{name}"
+command = [sys.executable, "-m", "recipes.serve", str(args.folder.resolve()), "--port", str(args.port)]
+checkout = pathlib.Path(__file__).resolve().parents[1]
+server = subprocess.Popen(command, cwd=checkout, stdout=subprocess.PIPE, text=True)
+try:
+    address = next(line.split()[-1] for line in server.stdout if line.startswith("The page: "))
+    url = f"{address}v1/models/{name}"
     status = ask(url)["model_version_status"][0]
     print(f"\nGET {url}\n  version {status['version']} is {status['state']}")
 
@@ -102,5 +109,9 @@ with ka.serving.Server({name: args.folder}, port=args.port) as server:
     print(f"  curl http://localhost:8501/v1/models/{name}:predict -d '{json.dumps({'instances': reviews[:1]})}'")
 
     if args.keep_serving:
-        print(f"\nOpen {server.url} in a browser. Ctrl-C ends the server.")
-        server.serve()
+        print(f"\nOpen {address} in a browser. Ctrl-C ends the server.")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.wait()
+finally:
+    server.terminate()
+    server.communicate()

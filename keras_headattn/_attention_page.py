@@ -1,4 +1,4 @@
-"""Interactive page of attention maps, as served and as one file."""
+"""Interactive page of attention maps as one file; `recipes.serve` serves the same page."""
 
 import base64
 import hashlib
@@ -7,29 +7,6 @@ import pathlib
 
 FOLDER = pathlib.Path(__file__).parent / "_page"
 LINK, SCRIPT = '<link rel="stylesheet" href="page.css">', '<script src="page.js"></script>'
-# No request leaves the machine, whatever a user types for the address of a model.
-LOCAL = "http://127.0.0.1:* http://localhost:*"
-TYPES = "; require-trusted-types-for 'script'; trusted-types 'none'"
-
-
-def page_files(origins=()):
-    """Returns the page's files as path to (type, bytes, headers); the page may also query the servers `origins`."""
-    policy = (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
-        f"connect-src 'self' {' '.join([LOCAL, *origins])}; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'" + TYPES
-    )
-    headers = {
-        "Content-Security-Policy": policy,
-        "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
-    kinds = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
-    files = {
-        f"/page.{kind}": (f"{kinds[kind]}; charset=utf-8", (FOLDER / f"page.{kind}").read_bytes(), headers)
-        for kind in kinds
-    }
-    return files | {"/": files["/page.html"]}
 
 
 def single_file(data):
@@ -37,7 +14,7 @@ def single_file(data):
     page, style, script = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'" + TYPES
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     # Nothing in it can end the element, or begin another.
     embedded = json.dumps(data, allow_nan=False)

@@ -48,7 +48,7 @@ def test_the_dockerfile_copies_what_there_is_and_installs_extras_that_exist(monk
     monkeypatch.chdir(ROOT)
     exec(compile(read("setup.py"), "setup.py", "exec"), {})
     extras = [name for names in re.findall(r'"\.\[(.*?)\]"', DOCKERFILE) for name in names.split(",")]
-    assert sorted(extras) == ["gpu", "recipes", "serving"] and set(extras) <= set(given["extras_require"])
+    assert sorted(extras) == ["gpu", "recipes"] and set(extras) <= set(given["extras_require"])
     copied = [name for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE) for name in line.split()[:-1]]
     assert all((ROOT / name).exists() for name in copied)
     kept = re.findall("^!(.*)$", read("deploy/Dockerfile.dockerignore"), re.MULTILINE)

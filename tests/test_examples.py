@@ -7,6 +7,8 @@ import json
 import pathlib
 import re
 import runpy
+import socket
+import subprocess
 import sys
 import urllib.request
 
@@ -149,13 +151,17 @@ def test_replace_attention(run):
 
 def test_serve(run, monkeypatch):
     pages = []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
 
-    def serve(server):
-        with urllib.request.urlopen(server.url, timeout=60) as answer:
+    def wait(process, timeout=None, wait=subprocess.Popen.wait):
+        monkeypatch.setattr(subprocess.Popen, "wait", wait)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=60) as answer:
             pages.append(answer.status)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(ka.serving.Server, "serve", serve)
-    printed, _ = run("serve.py", "--folder", "saved_models/demo", "--port", 0, "--keep-serving")
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    printed, _ = run("serve.py", "--folder", "saved_models/demo", "--port", port, "--keep-serving")
     assert "version 1 is AVAILABLE" in printed and pages == [200]
     assert re.findall(r": (positive|negative) \(", printed) == ["positive", "negative", "positive"], printed
     assert printed.count("looks most at '") == 3

@@ -16,8 +16,8 @@ def write_attention_page(
 ) -> None:
     """Writes an interactive page of what each head attends to from the word or image cell under the pointer.
 
-    It is the page of `serving.Server` with the data inside: one file, accessible by keyboard and screen reader, with a
-    dark mode. Negative weights have their own colour; two examples can be compared side by side.
+    It is the page of `python -m recipes.serve` with the data inside: one file, accessible by keyboard and screen
+    reader, with a dark mode. Negative weights have their own colour; two examples can be compared side by side.
 
     Args:
         path, title: path of the file, title of the page.

@@ -11,7 +11,6 @@ from keras_headattn.serving._classifier_exports import (
 from keras_headattn.serving._image_classifier import ImageClassifier
 from keras_headattn.serving._likeliest import Classification
 from keras_headattn.serving._question_answerer import Answer, QuestionAnswerer, export_question_answerer
-from keras_headattn.serving._server import Server
 from keras_headattn.serving._tagger import Entity, Tagger, export_tagger
 from keras_headattn.serving._translator import Translation, Translator
 from keras_headattn.serving._translator_exports import export_id_translator, export_translator
@@ -26,7 +25,6 @@ __all__ = [
     "Entity",
     "ImageClassifier",
     "QuestionAnswerer",
-    "Server",
     "Tagger",
     "Translation",
     "Translator",

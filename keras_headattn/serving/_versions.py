@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_headattn._files import Path, check_local, read_json, sync, write_atomically
+from keras_headattn._files import Path, check_local, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
 # Inside the version, so that all appears at once. Model servers read only warm-up requests from this folder.
@@ -85,18 +85,13 @@ def save_signatures(
 
 
 def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
-    """Writes example inputs that the page of `Server` offers.
+    """Writes example inputs that the page of `python -m recipes.serve` offers.
 
     Args:
         path: str or path of a version of a SavedModel, such as `"saved_models/translate/1"`.
         examples: dictionaries from the name of an input to its text.
     """
     write_atomically(pathlib.Path(path, EXAMPLES), json.dumps(examples, ensure_ascii=False, indent=1).encode("utf-8"))
-
-
-def read_examples(path):
-    path = pathlib.Path(path, EXAMPLES)
-    return read_json(path) if path.is_file() else []
 
 
 def _check_run(folder, run):
@@ -166,15 +161,11 @@ def _temporary(folder):
     return temporary
 
 
-def is_version(name):
-    return name.isascii() and name.isdecimal()
-
-
 def _versions(folder):
     """Returns the numbers and paths of all versions in a folder, which may be missing."""
     folder = pathlib.Path(folder)
     paths = folder.iterdir() if folder.is_dir() else ()
-    return [(int(path.name), path) for path in paths if is_version(path.name)]
+    return [(int(path.name), path) for path in paths if path.name.isascii() and path.name.isdecimal()]
 
 
 def _rename(temporary, folder):

@@ -1,4 +1,4 @@
-"""What a page of maps holds. tests/serving/test_page.py looks at it in a browser."""
+"""What a page of maps holds. tests/recipes/serve/test_page.py looks at it in a browser."""
 
 import base64
 import hashlib

@@ -3,7 +3,7 @@
     python -m tests.serving.check --tensorflow PYTHON --openvino PYTHON --serving IMAGE
 
 Each PYTHON is that of an environment which has the package, and need not have this library; `make serve-check` makes
-both. IMAGE, such as tensorflow/serving:2.20.0, is run by docker, and asked over REST and gRPC.
+both. IMAGE, such as tensorflow/serving:2.20.0, is run by docker, and asked over REST.
 
 Exports a small SavedModel of each kind, runs requests on them here and there, and prints the largest difference of
 numbers. It fails where strings or ids differ, numbers differ by more than 1e-4 of their size, or a model does not load
@@ -103,10 +103,9 @@ def main():
             print(arguments["serving"])
             for kind in exports:
                 found = answers(arguments["serving"], exports[kind])
-                for protocol, each in found.items() if isinstance(found, dict) else [("server", found)]:
-                    fault, line = _compare(each, expected[kind], exports[kind].requests, "serving")
-                    failed |= fault
-                    print(f"  {kind}, {protocol}: {line}")
+                fault, line = _compare(found, expected[kind], exports[kind].requests, "serving")
+                failed |= fault
+                print(f"  {kind}: {line}")
     return int(failed)
 
 

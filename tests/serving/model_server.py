@@ -1,4 +1,4 @@
-"""TensorFlow Serving in a container, and requests to it over REST and gRPC."""
+"""TensorFlow Serving in a container, and requests to it over REST."""
 
 import base64
 import contextlib
@@ -14,27 +14,24 @@ LOAD_SECONDS = 180
 
 
 def answers(image, export):
-    """Serves an `Export` as docs/serving.md does; returns its answers over REST and over gRPC, or an error's text."""
+    """Serves an `Export` as docs/serving.md does; returns its answers, or an error's text."""
     try:
-        with container(image, export.path.parent) as (rest, grpc):
-            return {
-                "REST": over_rest(rest, "model", export.requests),
-                "gRPC": over_grpc(grpc, "model", export.requests),
-            }
+        with container(image, export.path.parent) as url:
+            return ask_all(url, "model", export.requests)
     except (OSError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
 
 
 @contextlib.contextmanager
 def container(image, folder):
-    """Runs an image of TensorFlow Serving with a model's folder; yields its addresses for REST and gRPC."""
-    command = ["docker", "run", "--detach", "--publish", "127.0.0.1::8500", "--publish", "127.0.0.1::8501"]
+    """Runs an image of TensorFlow Serving with a model's folder; yields its address."""
+    command = ["docker", "run", "--detach", "--publish", "127.0.0.1::8501"]
     command += ["--volume", f"{folder}:/models/model:ro", "--env", "MODEL_NAME=model", image]
     name = _run(command)
     try:
-        grpc, rest = (_run(["docker", "port", name, port]).splitlines()[0] for port in ("8500/tcp", "8501/tcp"))
-        _wait(name, f"http://{rest}/v1/models/model")
-        yield f"http://{rest}", grpc
+        url = f"http://{_run(['docker', 'port', name, '8501/tcp']).splitlines()[0]}"
+        _wait(name, f"{url}/v1/models/model")
+        yield url
     finally:
         _run(["docker", "rm", "--force", name])
 
@@ -61,7 +58,7 @@ def _wait(name, url):
     raise RuntimeError(f"no version is served: {process.stderr[-1000:]}")
 
 
-def over_rest(url, name, requests):
+def ask_all(url, name, requests):
     """Returns the answers to requests `(signature, inputs)` in columns: a list of dictionaries of arrays.
 
     The signatures' outputs are read from the server, as an answer of one output has no name.
@@ -103,25 +100,3 @@ def _from_json(value, dtype):
         )
     encode = np.vectorize(lambda text: text.encode("utf-8"), otypes=[object])
     return encode(np.array(value, object))
-
-
-def over_grpc(address, name, requests):
-    """Returns what `over_rest` does."""
-    import grpc
-    import tensorflow as tf
-    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
-
-    found = []
-    with grpc.insecure_channel(address) as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        for signature, inputs in requests:
-            request = predict_pb2.PredictRequest()
-            request.model_spec.name, request.model_spec.signature_name = name, signature
-            for key, value in inputs.items():
-                request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-            try:
-                outputs = stub.Predict(request, timeout=120).outputs
-            except grpc.RpcError as error:
-                raise RuntimeError(f"{error.code().name}: {error.details()}") from None
-            found.append({key: tf.make_ndarray(value) for key, value in outputs.items()})
-    return found

@@ -2,13 +2,13 @@
 
 import base64
 import concurrent.futures
+import contextlib
 import importlib.util
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import urllib.request
 
 import numpy as np
 import pytest
@@ -16,9 +16,10 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.python.framework import op_def_registry
 
-from keras_headattn.serving import Server, write_warmup
+from keras_headattn.serving import write_warmup
 from keras_headattn.serving._warmup import MOST, RECORDS, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
+from tests.recipes.serve.local_server import local_server
 from tests.serving import check, model_server
 from tests.serving.kinds import ENGLISH, TEXT, export_all, graph_arrays
 from tests.serving.ops import allowed, operations
@@ -131,18 +132,18 @@ def test_the_functions_of_a_server_give_the_same_results_as_python(exports, serv
 
 
 @pytest.fixture(scope="module")
-def local_server(exports):
-    with Server({kind: export.path.parent for kind, export in exports.items()}, port=0) as server:
+def all_kinds(exports):
+    """The local server with a model of each kind."""
+    with local_server({kind: export.path.parent for kind, export in exports.items()}) as server:
         yield server
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_local_server_gives_the_same_results(exports, local_server, kind):
+def test_the_local_server_gives_the_same_results(exports, all_kinds, kind):
     expected = in_python(exports[kind])
     for name, inputs in exports[kind].requests:
-        body = json.dumps({"signature_name": name, "inputs": {key: as_json(key, inputs[key]) for key in inputs}})
-        with urllib.request.urlopen(f"{local_server.url}/v1/models/{kind}:predict", body.encode()) as answer:
-            outputs = json.load(answer)["outputs"]
+        columns = {key: as_json(key, inputs[key]) for key in inputs}
+        outputs = all_kinds.predict({"signature_name": name, "inputs": columns}, kind)["outputs"]
         for _, value in sorted(outputs.items()) if isinstance(outputs, dict) else [("the only", outputs)]:
             ours = next(expected)
             if ours.dtype == np.float32:
@@ -154,35 +155,31 @@ def test_the_local_server_gives_the_same_results(exports, local_server, kind):
 
 
 @pytest.mark.parametrize("kind", ["translator", "classifier_pieces", "image_classifier", "graph_to_text"])
-def test_the_check_of_a_container_compares_rest_and_grpc(exports, kind, monkeypatch):
+def test_the_check_of_a_container_compares_answers(exports, kind, monkeypatch):
     """With the local server in the place of the container, which `make serve-check` runs."""
-    pytest.importorskip("tensorflow_serving", reason="tensorflow-serving-api is not installed")
-    commands, servers = [], []
+    commands, stack = [], contextlib.ExitStack()
 
     def run(command):
         commands.append(command)
         if command[1] == "run":
             (folder,) = (word.removesuffix(":/models/model:ro") for word in command if word.endswith(":ro"))
-            servers.append(Server({"model": folder}, port=0, grpc_port=0).start())
-            return "name"
+            return str(stack.enter_context(local_server({"model": folder})).port)
         if command[1] == "port":
-            return f"127.0.0.1:{servers[0].grpc_port if command[3] == '8500/tcp' else servers[0].port}"
-        assert command == ["docker", "rm", "--force", "name"]
-        servers.pop().stop()
+            return f"127.0.0.1:{command[2]}"
+        assert command[:3] == ["docker", "rm", "--force"]
+        stack.close()
 
     monkeypatch.setattr(model_server, "_run", run)
     export = exports[kind]
-    found = model_server.answers("image:tag", export)
-    assert [command[1] for command in commands] == ["run", "port", "port", "rm"] and "image:tag" in commands[0]
-    assert set(found) == {"REST", "gRPC"}
+    answers = model_server.answers("image:tag", export)
+    assert [command[1] for command in commands] == ["run", "port", "rm"] and "image:tag" in commands[0]
     expected = list(check._run_here(export))
-    for answers in found.values():
-        is_wrong, line = check._compare(answers, expected, export.requests, "serving")
-        assert not is_wrong and line.startswith(f"{len(expected)} requests, the same"), line
-        for key, value in answers[0].items():
-            if value.dtype == np.float32:
-                answers[0][key] = value * 1.001
-                assert check._compare(answers, expected, export.requests, "serving")[0]
+    is_wrong, line = check._compare(answers, expected, export.requests, "serving")
+    assert not is_wrong and line.startswith(f"{len(expected)} requests, the same"), line
+    for key, value in answers[0].items():
+        if value.dtype == np.float32:
+            answers[0][key] = value * 1.001
+            assert check._compare(answers, expected, export.requests, "serving")[0]
 
 
 def test_a_container_that_does_not_start_is_reported(exports, tmp_path, monkeypatch):

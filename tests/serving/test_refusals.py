@@ -1,14 +1,13 @@
-"""Arguments and texts that what answers with a model refuses, and arguments of the server."""
+"""Arguments and texts that what answers with a model refuses,."""
 
 import functools
-import pathlib
 
 import keras
 import numpy as np
 
 from keras_headattn.decoding import Shortlist
 from keras_headattn.positions import LearnedPositions
-from keras_headattn.serving import Classifier, QuestionAnswerer, Server, Tagger, Translator
+from keras_headattn.serving import Classifier, QuestionAnswerer, Tagger, Translator
 from keras_headattn.text import SentencePieceTokenizer, WordPieceTokenizer, WordTokenizer
 from tests.refusals import refusals, values
 from tests.serving import test_classifier, test_tagger, test_translator
@@ -16,8 +15,6 @@ from tests.serving.test_classifier import CLASSES
 from tests.serving.test_tagger import TAGS, TOKENS
 from tests.serving.test_translator import ENGLISH, GERMAN, OPTIONS
 from tests.text.test_refusals import model as sentence_pieces
-
-HERE = pathlib.Path(__file__).parent
 
 
 def classifier(names=CLASSES, **options):
@@ -78,12 +75,4 @@ test_translators = refusals(
     (scored("cat", "Hut"), "sources", "str of length 3, str of length 3"),
     (scored(ENGLISH, GERMAN[:1]), "targets", "list of length 3, list of length 1"),
     (scored(ENGLISH, [*GERMAN[:2], "Katze " * 20]), "target", "tokens"),
-)
-
-test_servers = refusals(
-    (lambda: Server({}), "models", {}),
-    (lambda: Server({"a/b": HERE}), "models", "'a/b'"),
-    (lambda: Server({"x": "none"}), "no folder", "'none'"),
-    (lambda: Server({"x": HERE}, origins=["example.com"]), "origins", "'example.com'"),
-    *values(functools.partial(Server, {"x": HERE}), keep=(0,), read_seconds=(0,), rate=("9",)),
 )

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.analysis import write_attention_page
-from keras_headattn.serving import Server
-from keras_headattn.serving._versions import save_signatures, write_examples
+from keras_headattn.serving import save_signatures, write_examples
 from tests.chromium import chromium
+from tests.recipes.serve.local_server import local_server
 
 SOURCE, TARGET = ["▁two", "<unk>", "s", "</s>"], ["▁zwei", "▁Katzen", "<img src=x onerror=hacked=1>", "</s>"]
 BAD = "<script>hacked=1</script><b>zwei</b> Katzen"
@@ -71,7 +71,7 @@ def server(tmp_path_factory):
             write_examples(path, [{"text": "two cats"}, {"text": "<b>three</b>"}])
         elif name == "questions":
             write_examples(path, [{"question": "Who?", "context": "Ann runs"}])
-    with Server({name: folder / name for name in models}, port=0, max_text=100) as it:
+    with local_server({name: folder / name for name in models}) as it:
         yield it
 
 
@@ -207,12 +207,12 @@ def test_a_word_is_chosen_in_both_models(page):
 
 def test_errors_and_models_without_maps(page):
     run(page)
-    run(page, text="x" * 101)
+    run(page, text="x" * 65_537)
     error, views = (
         "document.querySelector('#error[role=alert]').textContent",
         "document.querySelectorAll('.view').length",
     )
-    assert "A text may have 100 bytes. Received: 101 bytes" in page.js(error)
+    assert "A text may have 65,536 bytes. Received: 65,537 bytes" in page.js(error)
     assert page.js(views) == 0  # no answer to another text
     run(page, model="none")
     assert page.js(error) == "There is no model “none” here. There are: demo, reviews, plain, questions."

@@ -1,8 +1,10 @@
 """`python -m recipes.serve` as a user starts and stops it."""
 
+import importlib
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -10,8 +12,9 @@ import urllib.request
 import pytest
 import tensorflow as tf
 
-from keras_headattn.serving._versions import save_signatures
-from recipes.serve import _models, main
+import recipes.serve
+from keras_headattn.serving import save_signatures
+from recipes.serve.__main__ import _find_models, main
 from tests.recipes.commands import ROOT, run_here
 from tests.refusals import refused
 
@@ -50,9 +53,9 @@ def test_folders_of_several_models(folder, tmp_path):
     (tmp_path / "other" / "3").mkdir(parents=True)
     (tmp_path / "notes").mkdir()
     (tmp_path / "README.md").write_text("a file beside the models")
-    both = {"other": str(tmp_path / "other"), "twice": str(folder)}
-    assert _models([str(tmp_path)]) == both
-    assert _models([*map(str, sorted(tmp_path.iterdir()))]) == both | {"notes": str(tmp_path / "notes")}
+    both = {"other": tmp_path / "other", "twice": folder}
+    assert _find_models([str(tmp_path)]) == both
+    assert _find_models([*map(str, sorted(tmp_path.iterdir()))]) == both | {"notes": tmp_path / "notes"}
 
 
 def test_runs_are_no_models(tmp_path):
@@ -69,6 +72,11 @@ def test_runs_are_no_models(tmp_path):
 
 
 def test_mistakes(folder, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        check_mistakes(folder, capsys, other.getsockname()[1])
+
+
+def check_mistakes(folder, capsys, used):
     found = [
         run_here(main, capsys, *arguments)
         for arguments in [
@@ -76,8 +84,11 @@ def test_mistakes(folder, capsys):
             (folder / "1" / "saved_model.pb",),
             (folder / "1",),
             (folder, folder),
-            (folder, "--label", "stable"),
+            (f"a/b={folder}",),
             (folder, "--keep", "0"),
+            (folder, "--port", "70000"),
+            (folder, "--port", str(used)),
+            (folder, "--origin", "example.com"),
         ]
     ]
     for message, expected in zip(
@@ -87,14 +98,19 @@ def test_mistakes(folder, capsys):
             "There is no folder of SavedModels",
             "Give the folder of all versions",
             "Two models have the name twice",
-            "--label takes names of versions, such as stable=1. Received: stable",
-            "`keep` must be a positive integer",
+            "A model's name must fit a URL",
+            "--keep must be positive. Received: 0",
+            "A port must be from 0 to 65,535. Received: 70000",
+            f"Give another --port or --host. Received: 127.0.0.1:{used} (Address already in use",
+            "--origin must be like http://localhost:8501, without a path. Received: example.com",
         ],
         strict=True,
     ):
         assert message.startswith("error: ") and expected in message
 
 
-def test_missing_packages(folder, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert run_here(main, capsys, folder).startswith("error: Install uvicorn: pip install uvicorn")
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_missing_packages(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit, match=rf"error: Install {package}: pip install {package} .*\[serving\]"):
+        importlib.reload(recipes.serve)
