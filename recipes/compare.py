@@ -147,8 +147,7 @@ def _ablation(options):
         sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
 
         def accuracy(run=run, model=predictor.model, labels=labels, sides=sides):
-            predict = run.recipe.predictor(run, run.read_config(), model)  # anew: the model has changed
-            return (predict(*sides).argmax(axis=1) == labels).mean()
+            return (load_predictor(run, model)(*sides).argmax(axis=1) == labels).mean()
 
         drops[title] = head_ablation(predictor.model, accuracy, verbose=shows_bar())
         for path, heads in drops[title].items():

@@ -15,19 +15,17 @@ def predict_tests(run, config, predictor, corpora):
 
     `corpora` are `LabelledText` by the name of a file in a submission.
     """
-    targets = predictor.targets
+    labels = config.glue_task.labels
     for name, corpus in corpora.items():
         shown = progress_bar(f"Reading {name}", len(corpus), config.quiet)
         found = predictor(corpus.texts, corpus.second_texts, shown)
-        cells = _labels(config.glue_task.labels, targets.cells(found)) if targets.names else clipped(found[:, 0])
+        if labels:  # the first one in place of other texts, which T5 may write
+            cells = [cell if cell in labels else labels[0] for cell in predictor.targets.cells(found)]
+        else:
+            cells = clipped(found[:, 0])
         path = run.folder / "submission" / f"{name}.tsv"
         write_atomically(path, rows_text(cells).encode("utf-8"))
         print(f"{path}: {len(cells):,} rows")
-
-
-def _labels(labels, cells):
-    """Labels of the task; the first one in place of other texts, which T5 may write."""
-    return [cell if cell in labels else labels[0] for cell in cells]
 
 
 def clipped(values):

@@ -113,8 +113,8 @@ def fit(run, texts, targets, tokenizer):
         return [EpochScore(score, "val_score")]
 
     def flops(model):
-        lengths = {"source": config.max_length, "target": longest_label(targets, tokenizer)}
-        return count_flops(lambda: model({name: tf.ones((1, length), tf.int32) for name, length in lengths.items()}))
+        sizes = {"source": config.max_length, "target": longest_label(targets, tokenizer)}
+        return count_flops(lambda: model({name: tf.ones((1, size), tf.int32) for name, size in sizes.items()}))
 
     run.fit(
         batches,

@@ -12,29 +12,19 @@ from recipes.engine.texts.targets import Classes
 
 
 def tests_of(run, config, files, read_corpora, read_tests):
-    """Returns the test sets to score a finished run on, by names that are not those of its other ones.
+    """Returns the test sets of files, or for `None` of the settings, by names that are not those of the run's own.
 
-    Args:
-        run: `Run`.
-        config: the settings, which may differ from the run's.
-        files: list of str. Default `None`: the test sets of the settings.
-        read_corpora: function of the settings that returns all texts, `Corpora`.
-        read_tests: function of the settings, and of files or `None`, that returns `LabelledText` by name.
-
-    Raises:
-        ValueError: if there are none, the training set that they are a share of has changed, or they are pairs while
-            the run is of single texts, or the other way round.
+    `read_corpora(config)` returns `Corpora`, and `read_tests(config, files)` `LabelledText` by name. No test set, pairs
+    for a run of single texts, and a changed training set that tests are a share of are a `ValueError`.
     """
     own = run.read_config()
     if files is not None:
         tests = named_apart(read_tests(config, files), own.names_of_tests)
     else:
-        if config.tests_are_shares:
-            corpora = read_corpora(config)
+        corpora = read_corpora(config) if config.tests_are_shares else None
+        if corpora:  # the training set must be the same
             run.check_data(fingerprint(corpora))
-            tests = corpora.tests
-        else:
-            tests = read_tests(config)
+        tests = corpora.tests if corpora else read_tests(config)
         tests = run.name_results(config, tests, ("tfds", "drop_labels", "max_examples"))
     if not tests:
         raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")

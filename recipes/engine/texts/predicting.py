@@ -6,18 +6,10 @@ from keras_headattn.serving import Classifier
 
 
 class TextPredictor(Classifier):
-    """`Classifier` that returns the outputs of the model when called.
-
-    Args:
-        model: trained Keras model, as of `Classifier`.
-        tokenizer: that of the run.
-        targets: what is predicted, as of `recipes.engine.texts.targets`.
-        max_length: int, tokens of a text that are read.
-    """
+    """`Classifier` that returns the outputs of the model when called; `targets` are what is predicted."""
 
     def __init__(self, model, tokenizer, targets, max_length):
-        names = targets.names or ["number"]
-        super().__init__(model, tokenizer, names, max_length, activation=targets.activation)
+        super().__init__(model, tokenizer, targets.names or ["number"], max_length, activation=targets.activation)
         self.targets = targets
 
     def __call__(self, texts, second_texts=None, progress=None):

@@ -37,9 +37,9 @@ def runs_of(folder):
     return dict(sorted(found.items()))
 
 
-def load_predictor(run):
-    """Returns the predictor of a finished run, as its recipe makes it, see `TextPredictor`."""
-    return run.recipe.predictor(run, run.read_config(), run.load_model())
+def load_predictor(run, model=None):
+    """Returns the predictor of a finished run, as of `texts.predicting`; `model` is in place of its own."""
+    return run.recipe.predictor(run, run.read_config(), model or run.load_model())
 
 
 def read_predictions(runs, test):

@@ -5,31 +5,23 @@ import numpy as np
 from keras_headattn._files import read_lines
 from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
 
-LABELS = "labels.txt"
-
 
 def keep_labels(run, targets, texts):
     """Writes the names of labels to the run's folder. One that `targets` lack in other sets is a `ValueError`."""
     for corpus in (texts.validation, *texts.tests.values()):
         targets.of(corpus)  # reported before training, not after it
-    run.keep(LABELS, "".join(f"{name}\n" for name in targets.names))
+    run.keep("labels.txt", "".join(f"{name}\n" for name in targets.names))
 
 
 def kept_labels(run):
     """Returns the names of the labels of a run."""
-    return list(read_lines(run.folder / LABELS))
+    return list(read_lines(run.folder / "labels.txt"))
 
 
 def make_batches(run, texts, targets, tokenizer, encode, tokens="pieces"):
     """Returns `LabelledBatches` to train on and to validate on.
 
-    Args:
-        run: `Session`.
-        texts: `Corpora` of `LabelledText`.
-        targets: what is predicted, as of `recipes.engine.texts.targets`.
-        tokenizer: that of the run.
-        encode: function of a `LabelledText` that returns its ids: dictionary of columns.
-        tokens: str, what the tokenizer splits a text into, to be printed.
+    `encode` is a function of a `LabelledText` that returns columns of ids; `tokens` names what has an id.
     """
     config = run.config
     train, validation = map(encode, (texts.train, texts.validation))
