@@ -85,7 +85,8 @@ def test_n_best_lists_with_beginnings(quick, recipe, tmp_path):
     (("--prefixes", "one.txt"), "--prefixes must have a line for each of 2 sentences. Received: 1"),
     (("--search-arguments", "temperature=0.5"), "temperature needs `num_samples`. Received: num_samples=None"),
     (("--search-arguments", "min_length=64"), "`min_length` must be below --max-length"),
-    (("--search-arguments", "top_p=2"), "`top_p` must be at most 1"),
+    (("--search-arguments", "top_p=2"), "top_p needs `num_samples`. Received: num_samples=None"),
+    (("--search-arguments", "num_samples=2", "top_p=2"), "Received: top_p=2"),
     (("--search-arguments", "beam=2"), "takes min_length, no_repeat_ngram_size"),
     (("--search-arguments", "coverage_penalty=0.1", "--beam-size", 1), "`coverage_penalty` needs a beam search"),
 ])  # fmt: skip
