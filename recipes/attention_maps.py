@@ -26,30 +26,36 @@ besides: `clusters`, those of a sentence's tokens (figure 5), and `tokens`, thos
 Layers, heads and clusters are counted from 1, layers in the order in which they are called, or from the last, -1.
 """
 
-import importlib
-
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.texts import map_pictures as texts
 from recipes.engine.texts.runs import RECIPES, recipe_name
-
-OF_IMAGES, OF_TRANSLATIONS = "recipes.imagenet.map_pictures", "recipes.translate.map_pictures"
-OF_TEXTS = "recipes.engine.texts.map_pictures"
+from recipes.imagenet import map_pictures as images
+from recipes.translate import map_pictures as translations
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     quiet_tensorflow()
     with one_line_errors():
-        # Imported late: the modules import TensorFlow, and --help should not wait for it.
-        getattr(importlib.import_module(_module(options)), options.command)(options)
+        COMMANDS[options.command](options)
 
 
-def _module(options):
-    """Returns the module that has the command for these runs."""
-    if options.command in ("image", "classify"):
-        return OF_IMAGES
-    is_of_texts = options.command == "text" and recipe_name(options.runs[0]) in RECIPES
-    return OF_TEXTS if is_of_texts else OF_TRANSLATIONS
+def _text(options):
+    """Draws the maps of a text in runs of classification, or of a sentence in one of translation."""
+    (texts if recipe_name(options.runs[0]) in RECIPES else translations).text(options)
+
+
+COMMANDS = {
+    "image": images.image,
+    "text": _text,
+    "classify": images.classify,
+    "clusters": translations.clusters,
+    "tokens": translations.tokens,
+    "redundancy": translations.redundancy,
+    "queries": translations.queries,
+    "ablation": translations.ablation,
+}
 
 
 def _parser():
