@@ -63,16 +63,16 @@ class KnockingHeadsAttention(GroupedQueryAttention):
         self.knocking = tuple(parts)
 
     def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        query, key, value = (self.projections[part][1] for part in ("query", "key", "value"))
         has_mlp = "value_mlp" in self.knocking
-        self.knocking_query_kernel = self._kernel("query", "query" in self.knocking)
-        self.knocking_key_kernel = self._kernel("key", "key" in self.knocking)
-        self.knocking_value_kernel = self._kernel("value", "value" in self.knocking)
-        self.knocking_up_kernel = self._kernel("up", has_mlp)
-        self.knocking_gate_kernel = self._kernel("gate", has_mlp)
-        self.knocking_down_kernel = self._kernel("down", has_mlp)
+        self.knocking_query_kernel = self._kernel("query", query, "query" in self.knocking)
+        self.knocking_key_kernel = self._kernel("key", key, "key" in self.knocking)
+        self.knocking_value_kernel = self._kernel("value", value, "value" in self.knocking)
+        self.knocking_up_kernel = self._kernel("up", self.value_dim, has_mlp)
+        self.knocking_gate_kernel = self._kernel("gate", self.value_dim, has_mlp)
+        self.knocking_down_kernel = self._kernel("down", self.value_dim, has_mlp)
 
-    def _kernel(self, part, exists):
-        width = self.projections[part][1] if part in self.projections else self.value_dim
+    def _kernel(self, part, width, exists):
         return self.add_kernel(f"knocking_{part}_kernel", (width, width), initializers.Zeros()) if exists else None
 
     def _product(self, part, x):
