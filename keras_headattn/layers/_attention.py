@@ -799,6 +799,7 @@ class Attention(Rematerialized, SavedQuantization):
                 )
         self.axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         self.widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
+        self.check_widths()
         # The attribute names are the stock layer's, so that a file of its weights loads here.
         self._query_dense = self._projection("query", query_shape[-1])
         self._key_dense = self._projection("key", key_shape[-1])
@@ -816,6 +817,9 @@ class Attention(Rematerialized, SavedQuantization):
         if self.relative_positions is not None and not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.score_dim))
         self.build_heads(query_shape, value_shape, previous_logits_shape)
+
+    def check_widths(self) -> None:
+        """Checks `widths`, those of the inputs by name, before there are weights."""
 
     def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         """Makes the weights of a variant, after those of all layers; `widths` and `axes` are known by then.

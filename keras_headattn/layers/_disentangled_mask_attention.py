@@ -99,7 +99,6 @@ class DisentangledMaskAttention(Attention):
 
     def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
         widths = self.widths
-        self._check_widths({"query": widths["query"], "key": widths["key"]})
         self.mixture = self._mixture("mixture", widths["query"], self.num_heads)
         self.key_mixture = self.mixture
         if widths["key"] != widths["query"]:
@@ -113,17 +112,18 @@ class DisentangledMaskAttention(Attention):
         self.cluster_use = self.add_weight(name="cluster_use", shape=(mixtures, self.num_clusters), **state)
         self.cluster_entropy = self.add_weight(name="cluster_entropy", shape=(mixtures,), **state)
 
-    def _check_widths(self, widths):
-        for name, width in widths.items():
-            if width is not None and width % self.num_heads:
+    def check_widths(self) -> None:
+        for name in ("query", "key"):
+            width = self.widths[name]
+            if width % self.num_heads:
                 raise ValueError(
                     f"The width of `{name}` must be a multiple of num_heads={self.num_heads}. Received: {width}"
                 )
-        if self.kept_information and widths["query"] not in (None, self.num_heads * self.key_dim):
+        if self.kept_information and self.widths["query"] != self.num_heads * self.key_dim:
             raise ValueError(
                 "`kept_information` compares a head's part of the inputs with its queries, which must have the same "
                 "width: set num_heads * key_dim to the width of `query`, or kept_information to 0. "
-                f"Received: {self.num_heads} * {self.key_dim} and {widths['query']}"
+                f"Received: {self.num_heads} * {self.key_dim} and {self.widths['query']}"
             )
 
     def _mixture(self, name, width, heads):

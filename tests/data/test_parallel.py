@@ -1,7 +1,4 @@
 import gzip
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -124,21 +121,6 @@ def test_a_file_of_pairs(tmp_path):
     assert read_pairs(path, (2, 4)).target == ["Geh.", "Hallo."]
     with refused("columns", (1, 2)):
         read_pairs(path)
-
-
-def test_text_is_read_without_tensorflow(tmp_path):
-    """A command line can open its files before TensorFlow is imported, which takes seconds."""
-    text, table = write(tmp_path / "a.txt", "a\nb\n"), write(tmp_path / "a.csv", "text,label\nx,y\n")
-    code = f"""
-import sys
-from keras_headattn.data import _labelled_text as labelled_text
-from keras_headattn.data import _parallel as parallel
-from recipes.translate.cleaning import clean
-corpus, report = clean(parallel.read_text({str(text)!r}, {str(text)!r}))
-found = labelled_text.read_labelled([{str(table)!r}], "text", "label").split([])
-sys.exit(" ".join({{"keras", "tensorflow"}} & set(sys.modules)) or None)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
 
 
 @pytest.mark.parametrize("split, size", [("train", 29_000), ("val", 1_014), ("test_2016_flickr", 1_000)])
