@@ -5,7 +5,7 @@ import functools
 import string
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import constraints, initializers, ops, regularizers
@@ -65,7 +65,8 @@ STAGE_OF = {
 ALONE = "evolve", "rows_interact", "score_rows"  # overridden only if rows of scores interact or are passed on
 
 
-class Attended(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Attended:
     """Result of `attend`.
 
     Args:

@@ -85,10 +85,10 @@ class InteractingHeadAttention(Attention):
         attended = super().attend(stacked, entry, state)
         heads = ops.reshape(_by_query_head(attended.heads), (batch, h * h, n, self.value_dim))
         if attended.weights is None:
-            return attended._replace(heads=heads)
+            return dataclasses.replace(attended, heads=heads)
         weights = _by_query_head(attended.weights)
         record(self, queries=query, logits=_by_query_head, weights=weights)
-        return attended._replace(heads=heads, weights=weights)
+        return dataclasses.replace(attended, heads=heads, weights=weights)
 
     def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         if self.interaction == "sum":

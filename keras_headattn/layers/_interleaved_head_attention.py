@@ -94,7 +94,7 @@ class InterleavedHeadAttention(Attention):
             by_token = (batch, h * p, n, p, m)  # of (B, h, P * n, P * m)
             weights = ops.sum(ops.reshape(weights, by_token), axis=3)
             record(self, queries=query, logits=lambda x: ops.logsumexp(ops.reshape(x, by_token), 3), weights=weights)
-        return attended._replace(heads=heads, weights=weights)
+        return dataclasses.replace(attended, heads=heads, weights=weights)
 
     def score_bias(self, query: Tensor, state: State) -> Tensor | None:
         return tiled(super().score_bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)

@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 from keras import initializers, ops
@@ -76,7 +77,7 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
 
     def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         attended = super().attend(query, entry, state)
-        return attended._replace(heads=rms_normalize(attended.heads, self.norm_scale, epsilon=1e-5))
+        return dataclasses.replace(attended, heads=rms_normalize(attended.heads, self.norm_scale, epsilon=1e-5))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_components": self.num_components}
