@@ -1038,9 +1038,10 @@ class Attention(Rematerialized, SavedQuantization):
             training=False,
             kept=None if kept is None else ops.expand_dims(kept, -2),
         )
-        heads, _, _, cache = self._attend(self._queries(state), cache, state)
-        output = self.merge(self._gate(heads, state), state)[:, 0]
-        return ops.cast(output, self.compute_dtype), cache  # wider if no layer that is being called sets its precision
+        attended = self._attend(self._queries(state), cache, state)
+        output = self.merge(self._gate(attended.heads, state), state)[:, 0]
+        output = ops.cast(output, self.compute_dtype)  # wider if no layer that is being called sets its precision
+        return output, attended.cache
 
     def decoding_kernels(self) -> dict[str, Any]:
         """Makes the call argument `kernels` from the weights, once for all steps of decoding with a cache.
