@@ -8,7 +8,6 @@ run's first test set and timed. Runs and scores that are there are not made agai
 """
 
 import argparse
-import contextlib
 import functools
 import importlib
 import pathlib
@@ -69,29 +68,16 @@ def exported_bytes(run, config, model):
 
 def what_trains(recipe, config):
     """Returns a batch of validation, and the function of a model that returns what is trained around it."""
-    import tensorflow as tf
+    from recipes.engine.session import Rereading, Stopped
 
-    from recipes.engine.session import Session, Stopped
-
-    class Stopping(Session):
-        def _read(self, read, describe):
-            return read()
-
-        def is_unfinished(self):
-            return True
-
+    class Taking(Rereading):
         def fit(self, batches, validation, model, *, trainer, **_):
-            found.extend([next(iter(validation.dataset()))[0], trainer])
+            self.taken = next(iter(validation.dataset()))[0], trainer
             raise Stopped
 
-    @contextlib.contextmanager
-    def session(config):
-        with contextlib.suppress(Stopped):
-            yield Stopping(config, recipe, tf.distribute.get_strategy())
-
-    found = []
-    recipe.train(config, session)
-    return found
+    taking = Taking(config, recipe)
+    taking.run()
+    return taking.taken
 
 
 def forward_pass(trainer, model, batch):

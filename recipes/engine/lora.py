@@ -51,9 +51,9 @@ class Lora:
 def adapt(part, config):
     """Freezes the pre-trained part of a model, and trains low-rank updates of its attention's projections.
 
-    Without `--lora-rank`, and in recipes that have no such option, it does nothing.
+    Without `--lora-rank` it does nothing.
     """
-    rank = getattr(config, "lora_rank", None)
+    rank = config.lora_rank
     if rank is None:
         return
     enable_lora(part, rank, config.lora_alpha)
@@ -63,5 +63,5 @@ def adapt(part, config):
 
 def merge(model, config):
     """Adds the updates to the kernels of a trained model, if `adapt` made any."""
-    if getattr(config, "lora_rank", None) is not None:
+    if config.lora_rank is not None:
         merge_lora(model)

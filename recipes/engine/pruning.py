@@ -1,15 +1,15 @@
 """A finished run's model with fewer heads, as a run that can be trained further."""
 
-import contextlib
 import os
 import pathlib
 import secrets
 import shutil
 
 from keras_headattn._files import remove_halves, sync
-from keras_headattn.analysis import prune_heads
+from keras_headattn._terminal import shows_bar
+from keras_headattn.analysis import head_ablation, head_importance, prune_heads
 from recipes.engine.run import Run, try_folder
-from recipes.engine.session import Ranking, Stopped
+from recipes.engine.session import Rereading, Stopped
 
 
 def prune(run, config, keep, by, output):
@@ -33,15 +33,26 @@ def rank_heads(run, config, model, by):
 
     By `"gradient"` it is the size of the loss's gradient, by `"ablation"` the rise of the loss without the head.
     """
-    ranking = Ranking(config, run.recipe, model, by)
-
-    @contextlib.contextmanager
-    def opened(config):
-        with contextlib.suppress(Stopped):
-            yield ranking
-
-    run.recipe.train(config, opened)
+    ranking = Ranking(config, run.recipe)
+    ranking.model_to_rank, ranking.by = model, by
+    ranking.run()
     return ranking.ranks
+
+
+class Ranking(Rereading):
+    """Session that ranks the heads of a finished model."""
+
+    def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, jit_compile=None, **_):
+        _, built = self.build(lambda: self.model_to_rank, trainer, optimizer, loss, metrics, jit_compile)
+        if self.by == "gradient":
+            self.ranks = head_importance(built, validation.dataset())
+        else:
+
+            def measure():
+                return -built.evaluate(validation.dataset(), verbose=0, return_dict=True)["loss"]
+
+            self.ranks = head_ablation(built, measure, verbose=shows_bar())
+        raise Stopped
 
 
 def write_run(run, config, pruned, output):

@@ -215,12 +215,12 @@ class Recipe:
     def _evaluate(self, options):
         given = given_settings(options, self.evaluated)
         files = given.pop("test", None)
-        config = self.run_of(options.folder).read_config().changed(given)
+        run, config = self.open(options.folder, given)
         config.refuse_unused(given | ({"test": files} if files else {}))
         for file in files or ():
             if not os.path.exists(file) and not is_cached(file):
                 raise FileNotFoundError(f"There is no such file. Received: --test {file}")
-        self.evaluate(*self.open(options.folder, given), files)
+        self.evaluate(run, config, files)
 
     def _export(self, options):
         given = given_settings(options, self.exported)

@@ -13,10 +13,9 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
-from keras_headattn._terminal import duration, shows_bar
-from keras_headattn.analysis import head_ablation, head_importance
+from keras_headattn._terminal import duration
 from keras_headattn.serving import check_export_folder
-from keras_headattn.training import Model, default_jit, gather, is_chief, leave_together, make_strategy
+from keras_headattn.training import Model, default_jit, gather, is_chief, leave_together
 from recipes.engine.callbacks import make_callbacks
 from recipes.engine.checkpoints import final_epochs, finish, has_stalled
 from recipes.engine.exporting import export
@@ -139,9 +138,7 @@ class Session(Run):
         """
         self._worked = True
         print(batches.summary())
-        with self.strategy.scope():
-            model = model()
-            built = self.build_trainer(trainer, model, optimizer, loss, metrics, jit_compile)
+        model, built = self.build(model, trainer, optimizer, loss, metrics, jit_compile)
         self._remark(built, warmup, len(batches))
         if not gather([self._is_trained()], self.strategy).any():
             callbacks = make_callbacks(self, model, batches, throughput, scores, reports, shown, details)
@@ -159,24 +156,26 @@ class Session(Run):
         if self.is_chief:
             self._finish(model, merge, flops)
 
-    def build_trainer(self, trainer, model, optimizer, loss, metrics, jit_compile):
-        """Returns what trains a model, compiled."""
+    def build(self, model, trainer, optimizer, loss, metrics, jit_compile=None):
+        """Makes the model and, compiled, what trains it, on the devices; takes what `fit` does, and returns both."""
         given = dict(self.config.compile_arguments)
         jit_compile = default_jit() if jit_compile is None else jit_compile
         jit_compile = jit_compile if given["jit_compile"] is None else given["jit_compile"]
-        built = trainer(model) if trainer else Model(model.inputs, model.outputs, name="trainer")
-        built.compile(
-            optimizer=optimizer(model),
-            loss=loss,
-            weighted_metrics=metrics() or None,  # an empty list is an error in Keras
-            **given | {"jit_compile": jit_compile},
-        )
+        with self.strategy.scope():
+            model = model()
+            built = trainer(model) if trainer else Model(model.inputs, model.outputs, name="trainer")
+            built.compile(
+                optimizer=optimizer(model),
+                loss=loss,
+                weighted_metrics=metrics() or None,  # an empty list is an error in Keras
+                **given | {"jit_compile": jit_compile},
+            )
         built.jit_update = model.count_params() >= LARGE
         print(
             f"{model.count_params():,} parameters, {self.config.description}, {self.num_replicas} replica(s), "
             f"XLA {'on' if jit_compile else 'off'}"
         )
-        return built
+        return model, built
 
     def _remark(self, built, warmup, steps):
         """Prints, before a run begins, that its model is large for the data, or its warm-up long."""
@@ -262,9 +261,7 @@ class DryRun(Session):
 
     def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, jit_compile=None, **_):
         print(batches.summary())
-        with self.strategy.scope():
-            model = model()
-            built = self.build_trainer(trainer, model, optimizer, loss, metrics, jit_compile)
+        _, built = self.build(model, trainer, optimizer, loss, metrics, jit_compile)
         times = []
         clock = LambdaCallback(on_train_batch_end=lambda step, logs: times.append(time.monotonic()))
         steps = min(DRY_RUN_STEPS, len(batches))
@@ -284,12 +281,11 @@ class DryRun(Session):
         raise Stopped
 
 
-class Ranking(Session):
-    """Session that ranks the heads of a finished model and ends: by `"gradient"` or `"ablation"`, see `prune`."""
+class Rereading(Session):
+    """Session of a finished run, which reads its data again and changes nothing; a subclass has the `fit`."""
 
-    def __init__(self, config, recipe, model, by):
+    def __init__(self, config, recipe):
         super().__init__(config, recipe, tf.distribute.get_strategy())
-        self._model, self.by, self.ranks = model, by, None
 
     def _read(self, read, describe):
         return read()
@@ -297,28 +293,24 @@ class Ranking(Session):
     def is_unfinished(self):
         return True
 
-    def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, jit_compile=None, **_):
-        built = self.build_trainer(trainer, self.finished_model(), optimizer, loss, metrics, jit_compile)
-        if self.by == "gradient":
-            self.ranks = head_importance(built, validation.dataset())
-        else:
+    def run(self):
+        """Runs the recipe up to `fit`, which ends by `Stopped`."""
 
-            def measure():
-                return -built.evaluate(validation.dataset(), verbose=0, return_dict=True)["loss"]
+        @contextlib.contextmanager
+        def opened(config):
+            with contextlib.suppress(Stopped):
+                yield self
 
-            self.ranks = head_ablation(built, measure, verbose=shows_bar())
-        raise Stopped
+        self.recipe.train(self.config, opened)
 
 
 @contextlib.contextmanager
-def session(config, recipe, afresh=False, of=Session, strategy=None):
-    """Context in which a run is trained: a `Session`.
+def session(config, recipe, strategy, afresh=False, of=Session):
+    """Context in which a run is trained: a `Session`, or a subclass of it.
 
     The process is seeded, and the only one that trains in the folder of the run; an error before training leaves the
     folder as it was. Of several workers the first alone writes and prints, and all end when the last is done.
-    `strategy` may have been made of the settings before.
     """
-    strategy = strategy or make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
     keras.backend.clear_session()  # names and random numbers start afresh

@@ -39,9 +39,8 @@ result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"]
 
 def train(config, session):
     """Trains a network, or goes on; then scores and exports it."""
+    check(config)
     with session(config) as run:
-        make_classifier(config, 2)  # thrown away, as the optimizer: wrong settings are reported before data are read
-        classifier_optimizer(config, 1, 1)
         images = run.read(lambda: read_corpora(config), fingerprint)
         run.keep("classes.txt", "".join(f"{name}\n" for name in images.train.class_names))
         if run.is_unfinished():
@@ -49,6 +48,12 @@ def train(config, session):
         run.report(lambda model: score(run, config, model, images.tests))
         run.export(lambda model, *folders: write(run, config, model, *folders, source=images.validation))
         run.close([f"python -m recipes.imagenet classify {config.run} FILE"])
+
+
+def check(config):
+    """Makes a model and an optimizer, thrown away: wrong settings are reported before data are read."""
+    make_classifier(config, 2)
+    classifier_optimizer(config, 1, 1)
 
 
 def fit(run, images):

@@ -32,8 +32,8 @@ DETAILS = (*OF_TRAINING, *OF_BOTH, *(f"val_{name}" for name in OF_BOTH))
 
 def train(config, session):
     """Pre-trains an encoder, or goes on; then scores and exports it."""
+    check(config)
     with session(config) as run:
-        check(config)  # not before: replicas on a CPU are set up before the first tensor
         run.read(lambda: check_text(config), lambda _: fingerprint(config))
         records, tokenizer = run.once(lambda: write_data(run, config))
         held_out = read_held_out(records, number_held_out(records, config))

@@ -34,10 +34,7 @@ def _add_predict(parser):
 
 
 def _predict(options):
-    given = given_settings(options, OF_FILES)
-    config = RECIPE.run_of(options.folder).read_config().changed(given)
-    check_readable(options.file, encoding=config.encoding)
-    run, config = RECIPE.open(options.folder, given)
+    run, config = RECIPE.open(options.folder, given_settings(options, OF_FILES))
     part, notes = read(config, options.file, labelled=False), learned(run)
     channels, classes = len(notes["mean"]), notes.get("classes")
     if part.series[0].shape[1] != channels:

@@ -5,6 +5,7 @@ import functools
 import importlib
 import importlib.util
 
+from keras_headattn.training import make_strategy
 from recipes.engine import session as sessions
 from recipes.engine.command import run_command
 from recipes.engine.recipe import named_configs
@@ -67,7 +68,8 @@ def run_here(main, capsys, *arguments):
 
 def train(recipe, config, **given):
     """Trains, scores and exports a run in this process; further arguments are those of `session`."""
-    recipe.train(config, functools.partial(session, recipe=recipe, **given))
+    strategy = make_strategy(config.replicas, config.strategy)
+    recipe.train(config, functools.partial(session, recipe=recipe, strategy=strategy, **given))
 
 
 def train_here(recipe, config, monkeypatch, *callbacks):
@@ -87,8 +89,7 @@ def built(recipe, config):
 
     class Built(Session):
         def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, **_):
-            with self.strategy.scope():
-                trainer = self.build_trainer(trainer, model(), optimizer, loss, metrics, jit_compile=False)
+            _, trainer = self.build(model, trainer, optimizer, loss, metrics, jit_compile=False)
             found.extend([batches, validation, trainer])
             raise Stopped
 
