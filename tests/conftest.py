@@ -45,7 +45,10 @@ def pytest_collection_modifyitems(items):
     if gone := [name for name in slow if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/slow.txt names files that are not there. Received: {', '.join(gone)}")
     nightly = (ROOT / "tests" / "nightly.txt").read_text(encoding="utf-8").splitlines()[1:]
-    _check_names(nightly, items)
+    for name in nightly:
+        file, _, test = name.partition("::")
+        if f"def {test.partition('[')[0]}(" not in (ROOT / "tests" / file).read_text(encoding="utf-8"):
+            raise pytest.UsageError(f"tests/nightly.txt names a test that is not there. Received: {name}")
     for item in items:
         name = f"{item.path.relative_to(ROOT / 'tests').as_posix()}::{item.name}"
         if name in nightly or name.partition("[")[0] in nightly:
@@ -56,17 +59,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
     places = {name: place for place, name in enumerate(slow)}
     items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").as_posix(), len(slow)))
-
-
-def _check_names(nightly, items):
-    """Checks that there are the tests of nightly.txt, of files that are collected as a whole."""
-    names = {f"{item.path.relative_to(ROOT / 'tests').as_posix()}::{item.name}" for item in items}
-    known = names | {name.partition("[")[0] for name in names}
-    files = {name.partition("::")[0] for name in names}
-    whole = not any("::" in argument for argument in sys.argv)
-    gone = [name for name in nightly if name.partition("::")[0] in files and name not in known]
-    if gone and whole and "-k" not in sys.argv:
-        raise pytest.UsageError(f"tests/nightly.txt names tests that are not there. Received: {', '.join(gone)}")
 
 
 def pytest_collection_finish():
