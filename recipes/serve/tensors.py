@@ -33,12 +33,16 @@ def to_tensors(request, specs):
     """Returns a request's arrays by name, and True if it came in rows (`instances`), False for columns (`inputs`)."""
     is_rows = "instances" in request
     if is_rows == ("inputs" in request):
-        raise HTTPException(400, "A request must have either 'instances', rows, or 'inputs', columns.")
+        received = reprlib.repr(sorted(request))
+        raise HTTPException(
+            400, f"A request must have either 'instances', rows, or 'inputs', columns. Received: the keys {received}"
+        )
     columns = _columns(request["instances"], specs) if is_rows else request["inputs"]
     if len(specs) == 1 and not _is_object(columns):
         columns = {next(iter(specs)): columns}
     if not _is_object(columns) or columns.keys() != specs.keys():
-        raise HTTPException(400, f"The inputs must be objects with the keys {', '.join(sorted(specs))}.")
+        keys, received = ", ".join(sorted(specs)), reprlib.repr(columns)
+        raise HTTPException(400, f"The inputs must be objects with the keys {keys}. Received: {received}")
     arrays = {name: _array(name, columns[name], spec.dtype) for name, spec in specs.items()}
     for name, array in arrays.items():
         if not specs[name].shape.is_compatible_with(array.shape):
