@@ -1,7 +1,7 @@
 """Drop-in attention layers, blocks and poolings. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.layers._absorption import absorb
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attended, Attention, State
 from keras_headattn.layers._augmented_conv_1d import AugmentedConv1D
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths
 from keras_headattn.layers._collaborative_attention import CollaborativeAttention
@@ -57,6 +57,7 @@ ATTENTIONS = {
 
 __all__ = [
     "ATTENTIONS",
+    "Attended",
     "Attention",
     "AugmentedConv1D",
     "AugmentedConv2D",

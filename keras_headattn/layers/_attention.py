@@ -379,7 +379,7 @@ class Attention(Rematerialized, SavedQuantization):
         return True
 
     @property
-    def reads_scores(self) -> bool:
+    def reads_logits(self) -> bool:
         """True if the layer combines its scores with those of the previous block."""
         return self.carries_logits
 
@@ -439,7 +439,7 @@ class Attention(Rematerialized, SavedQuantization):
             kernels=kernels or {},
         )
         if self.depth and previous_logits is None:
-            self.warn_of_missing_scores()
+            self.warn_of_missing_logits()
         masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask, attention_mask=attention_mask)
         state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids, key_lengths)
 
@@ -458,9 +458,9 @@ class Attention(Rematerialized, SavedQuantization):
             results.append(attended.cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def warn_of_missing_scores(self) -> None:
-        """Warns, once, that a layer that `reads_scores` of the block before got none."""
-        if self.reads_scores and not self._has_warned:
+    def warn_of_missing_logits(self) -> None:
+        """Warns, once, that a layer that `reads_logits` of the block before got none."""
+        if self.reads_logits and not self._has_warned:
             self._has_warned = True
             warnings.warn(
                 f"`previous_logits` must be given to {type(self).__name__}, plain attention without them: pass "

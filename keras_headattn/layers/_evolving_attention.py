@@ -79,7 +79,7 @@ class EvolvingAttention(Attention):
         self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
-    def reads_scores(self) -> bool:
+    def reads_logits(self) -> bool:
         return self.alpha > 0
 
     @property

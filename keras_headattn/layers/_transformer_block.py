@@ -131,7 +131,7 @@ class _Block(Rematerialized, SavedQuantization):
         """Warns of attention whose scores neither come from another block nor go to one."""
         if self.depth is None and not previous_logits and not return_state:
             for attention in self.attentions.values():
-                attention.warn_of_missing_scores()
+                attention.warn_of_missing_logits()
 
     def _attend(self, name, x, state, previous_logits, memory=None, training=None, **call):
         """Applies a sublayer of attention, whose map and cache go into `state`."""
