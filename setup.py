@@ -9,14 +9,17 @@ URL = "https://github.com/keras-headattn/keras_headattn"
 # Links of the README lead to other files of the repository; a package index shows the README alone.
 README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md").read_text(encoding="utf-8"))
 
-METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
-RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
+# nltk 3.9.0 cannot stem without a download of WordNet.
+METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9.1", "sacremoses>=0.1.1"]
+# Older matplotlib warns of a new pyparsing once it is imported, which is an error in tests.
+RECIPES = ["num2words>=0.5.14", "matplotlib>=3.10.7", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
 SERVING = ["starlette>=1.10", "uvicorn>=0.54"]  # the local server
 TORCH = "torch>=2.13"
 CTRANSLATE2 = "ctranslate2>=4.8.5"
 MSGPACK = "msgpack>=1.1"  # checkpoints of t5x
 TESTS = [
     "pytest>=8.3",
+    "pytest-timeout>=2.4",
     "pytest-xdist>=3.8",
     "hypothesis>=6.115",
     "jax>=0.5",

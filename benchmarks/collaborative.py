@@ -54,22 +54,22 @@ def main():
     model = compiled(EncoderClassifier(encoder, 2, kind="linear", pooling="mean", seed=args.seed), args.rate)
     model.fit(*train, batch_size=32, verbose=2)
 
-    def accuracy(each):
-        return f"{100 * each.evaluate(*validation, batch_size=64, verbose=0, return_dict=True)['accuracy']:.1f}"
+    def accuracy(classifier):
+        return f"{100 * classifier.evaluate(*validation, batch_size=64, verbose=0, return_dict=True)['accuracy']:.1f}"
 
-    def weights(each):
-        return f"{sum(block.attention.count_params() for block in each.encoder.blocks):,}"
+    def weights(classifier):
+        return f"{sum(block.attention.count_params() for block in classifier.encoder.blocks):,}"
 
     rows = []
     before = model.get_weights()
     for rank in (None, *args.ranks):
         model.set_weights(before)
-        each, errors = to_collaborative(model, rank) if rank else (model, {"": 0})
-        compiled(each, args.rate)
+        classifier, errors = to_collaborative(model, rank) if rank else (model, {"": 0})
+        compiled(classifier, args.rate)
         error = f"{np.mean(list(errors.values())):.2f}"
-        first = accuracy(each)
-        each.fit(*train, batch_size=32, verbose=2)
-        rows.append([rank or "multi-head", weights(each), error, first, accuracy(each)])
+        first = accuracy(classifier)
+        classifier.fit(*train, batch_size=32, verbose=2)
+        rows.append([rank or "multi-head", weights(classifier), error, first, accuracy(classifier)])
         print(rows[-1], flush=True)
     report(
         "collaborative",

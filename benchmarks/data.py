@@ -24,13 +24,13 @@ TRAINING_STEPS = 10
 LETTERS = np.array(list("etaoinshrdlu"))
 
 
-def write_text(folder, number):
+def write_text(folder, num_lines):
     """Writes two text files of this many lines."""
     rng = np.random.default_rng(0)
     words = np.array(["".join(rng.choice(LETTERS, 2 + rank % 8)) for rank in range(20_000)])
     for side in ("en", "de"):
         with open(Path(folder) / f"train.{side}", "w", encoding="utf-8") as file:
-            for _ in range(number):
+            for _ in range(num_lines):
                 ranks = rng.zipf(1.2, rng.integers(5, 46)) % len(words)
                 file.write(" ".join(words[ranks]) + "\n")
 
@@ -104,13 +104,13 @@ def main():
     tokens, seconds, _ = in_process(train)
     need = tokens / seconds
     rows = []
-    for number in sizes:
+    for num_pairs in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            write_text(folder, number)
+            write_text(folder, num_pairs)
             for name, function in (("tokenising, with the vocabulary", tokenise), ("reading an epoch", read)):
                 tokens, seconds, memory = in_process(function, folder)
                 rate = tokens / seconds
-                rows.append([name, f"{number:,}", f"{rate:,.0f}", f"{rate / need:,.0f}", f"{memory:,.0f}"])
+                rows.append([name, f"{num_pairs:,}", f"{rate:,.0f}", f"{rate / need:,.0f}", f"{memory:,.0f}"])
     timing.report(
         None if quick else "data",
         "# Speed and memory of the data pipeline",

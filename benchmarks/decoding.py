@@ -90,14 +90,14 @@ def marian_cases(settings, folder, threads):
     model = make_endless_marian(folder, threads)
 
     def generate(source, beam_size):
-        found = model.generate(
+        tokens = model.generate(
             input_ids=source,
             attention_mask=torch.ones_like(source),
             num_beams=beam_size,
             max_new_tokens=LENGTH,
             do_sample=False,
         )
-        assert found.shape[1] == LENGTH + 1  # the start token comes first
+        assert tokens.shape[1] == LENGTH + 1  # the start token comes first
 
     cases = {}
     for setting in settings:
@@ -128,10 +128,10 @@ def _ctranslate2_cases(settings, folder, threads, name, compute_type, **argument
     translator = ctranslate2.Translator(folder, compute_type=compute_type, inter_threads=1, intra_threads=threads)
 
     def translate(source, beam_size):
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             source, beam_size=beam_size, min_decoding_length=LENGTH, max_decoding_length=LENGTH, **arguments
         )
-        assert all(len(result.hypotheses[0]) == LENGTH for result in found)
+        assert all(len(result.hypotheses[0]) == LENGTH for result in results)
 
     cases = {}
     for setting in settings:

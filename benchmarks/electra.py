@@ -85,7 +85,7 @@ class Peer:
         self.check(np.load(f"{folder}/expected.npz"))
         both = torch.nn.ModuleList([self.generator, self.discriminator]).train()
         self.parameters = list(both.parameters())
-        assert sum(each.numel() for each in self.parameters) == PARAMETERS
+        assert sum(parameter.numel() for parameter in self.parameters) == PARAMETERS
         self.optimizer = torch.optim.AdamW(self.parameters, RATE, eps=1e-6, weight_decay=DECAY, fused=True)
         self.ids = torch.from_numpy(texts()).long()
 
@@ -117,8 +117,8 @@ class Peer:
         is_free = is_real & (ids != CLS) & (ids != SEP) & (ids != MASK)
         keys = torch.where(is_free, torch.rand(ids.shape), -1.0)
         positions = keys.topk(MOST, dim=1).indices
-        number = (SHARE * is_real.sum(1)).round().clamp(1, MOST)
-        is_drawn = torch.arange(MOST) < number[:, None]
+        counts = (SHARE * is_real.sum(1)).round().clamp(1, MOST)
+        is_drawn = torch.arange(MOST) < counts[:, None]
         values = torch.where(is_drawn & (torch.rand(is_drawn.shape) < MASKED), MASK, ids.gather(1, positions))
         return ids.scatter(1, positions, values), positions, is_drawn
 
@@ -131,9 +131,11 @@ class Peer:
         noise = torch.empty_like(logits).exponential_().log()
         sampled = (logits.detach() - noise).argmax(-1)
         text = self.ids.scatter(1, positions, torch.where(is_drawn, sampled, labels))
-        found, is_real = self.discriminator(text, attention_mask=text > 0).logits, self.ids > 0
+        discriminator_logits, is_real = self.discriminator(text, attention_mask=text > 0).logits, self.ids > 0
         replaced = (text != self.ids).float()
-        loss = loss + WEIGHT * functional.binary_cross_entropy_with_logits(found[is_real], replaced[is_real])
+        loss = loss + WEIGHT * functional.binary_cross_entropy_with_logits(
+            discriminator_logits[is_real], replaced[is_real]
+        )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.parameters, CLIPNORM)
         self.optimizer.step()

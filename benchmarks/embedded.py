@@ -79,8 +79,8 @@ def main():
         parser.error(f"tasks are {', '.join(TASKS)}. Received: {', '.join(sorted(unknown))}")
     for name in arguments.tasks:
         train(name, arguments.runs, arguments.seeds)
-    found = table(["python -m recipes.", "measure", "mean ± deviation", "seeds"], rows(arguments.runs))
-    report("embedded", "# Embedded tasks", found, "\n".join(machine("tensorflow", "keras", "numpy")))
+    results = table(["python -m recipes.", "measure", "mean ± deviation", "seeds"], rows(arguments.runs))
+    report("embedded", "# Embedded tasks", results, "\n".join(machine("tensorflow", "keras", "numpy")))
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ REQUESTS = ((1, 32), (1, 128), (32, 32), (32, 128))
 RATE, DECAY, CLIPNORM = 2e-5, 0.01, 1.0  # the defaults of `recipes.glue`
 
 
-def labels(number):
-    return np.arange(number, dtype="int32") % 2
+def labels(batch_size):
+    return np.arange(batch_size, dtype="int32") % 2
 
 
 def our_steps(folder):
@@ -41,8 +41,8 @@ def our_steps(folder):
     from keras_headattn.data import LabelledBatches
     from keras_headattn.interop import tokenizer_of
     from keras_headattn.training import default_jit
-    from recipes.engine.fine_tuning import fine_tuning_optimizer, with_reduction
-    from recipes.engine.optimizer import column_trainer
+    from recipes.engine.encoders import fine_tuning_optimizer, with_reduction
+    from recipes.engine.modelling import column_trainer
     from recipes.engine.session import LARGE
     from recipes.glue.settings import GlueConfig
     from recipes.glue.targets import targets_of
@@ -54,14 +54,14 @@ def our_steps(folder):
         targets = targets_of(config, minilm.CLASSES)
         model = make_model(config, tokenizer_of(folder), targets)
         made = {
-            (number, length): LabelledBatches(
-                {"text": minilm.make_rows(number, length)},
-                labels(number),
-                batch_size=number,
+            (batch_size, length): LabelledBatches(
+                {"text": minilm.make_rows(batch_size, length)},
+                labels(batch_size),
+                batch_size=batch_size,
                 bucket_lengths=(length,),
                 training=True,
             )
-            for number, length in BATCHES
+            for batch_size, length in BATCHES
         }
         trainer = column_trainer(["text"], lambda columns, model=model: model(columns["text"]))
         trainer.compile(
@@ -89,11 +89,11 @@ def keras_hub_steps(folder):
         optimizer = keras.optimizers.AdamW(RATE, DECAY, global_clipnorm=CLIPNORM)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(optimizer, loss, jit_compile=jit_compile)
-        for number, length in BATCHES:
-            ids, mask = minilm.padded(minilm.make_rows(number, length))
+        for batch_size, length in BATCHES:
+            ids, mask = minilm.padded(minilm.make_rows(batch_size, length))
             inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
             name = f"{KERAS_HUB}{', XLA' if jit_compile else ''}"
-            cases[(number, length), name] = functools.partial(model.train_on_batch, inputs, labels(number))
+            cases[(batch_size, length), name] = functools.partial(model.train_on_batch, inputs, labels(batch_size))
     return cases
 
 
@@ -126,11 +126,11 @@ def torch_steps(folder, threads):
             optimizer.step()
             return loss.item()
 
-        for number, length in BATCHES:
-            arrays = (*minilm.padded(minilm.make_rows(number, length)), labels(number))
+        for batch_size, length in BATCHES:
+            arrays = (*minilm.padded(minilm.make_rows(batch_size, length)), labels(batch_size))
             tensors = (torch.from_numpy(array).long() for array in arrays)
             batch = dict(zip(("input_ids", "attention_mask", "labels"), tensors, strict=True))
-            cases[(number, length), name] = functools.partial(step, batch)
+            cases[(batch_size, length), name] = functools.partial(step, batch)
     return cases
 
 
@@ -154,9 +154,9 @@ def session_answers(folder, paths, name):
     session = Session(path, threads)
 
     def classify(texts):
-        found = session.call("serving_default", {"text": np.array(texts, object)})
-        order = np.argsort(found["classes"], axis=1)
-        return np.take_along_axis(found["scores"], order, axis=1)
+        outputs = session.call("serving_default", {"text": np.array(texts, object)})
+        order = np.argsort(outputs["classes"], axis=1)
+        return np.take_along_axis(outputs["scores"], order, axis=1)
 
     return answers(folder, classify, name)
 
@@ -252,8 +252,8 @@ def serve(stack, folder, limits):
 def measured(cases, reference, limits):
     """Yields pairs of a batch and its `Rounds`."""
     for batch in dict.fromkeys(batch for batch, _ in cases):
-        own = {name: run for (of_batch, name), run in cases.items() if of_batch == batch}
-        yield batch, timing.run_rounds(own, reference, **limits)
+        runs = {name: run for (of_batch, name), run in cases.items() if of_batch == batch}
+        yield batch, timing.run_rounds(runs, reference, **limits)
 
 
 def speeds(rounds, name, peers):

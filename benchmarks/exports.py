@@ -92,24 +92,24 @@ def measure(path, requests, inputs, warm, seconds):
     timing.limit_threads(timing.cores())
     import_tensorflow(path)
     before = timing.resident()
-    found = {}
+    figures = {}
     start = time.perf_counter()
     session = Session(path)
-    found["load"] = time.perf_counter() - start
-    found["memory"] = timing.resident() - before
+    figures["load"] = time.perf_counter() - start
+    figures["memory"] = timing.resident() - before
     start = time.perf_counter()
     for request in requests if warm else ():
         session.call(*request)
-    found["warm-up"] = time.perf_counter() - start
+    figures["warm-up"] = time.perf_counter() - start
     call = timing.timed(lambda: session.call("serving_default", inputs))
-    found["first"] = call()
+    figures["first"] = call()
     end = time.perf_counter() + seconds
     later = []
     while len(later) < 5 or time.perf_counter() < end:
         later.append(call())
-    found["p50"], found["p99"] = np.percentile(later, [50, 99])
+    figures["p50"], figures["p99"] = np.percentile(later, [50, 99])
     assert "keras_headattn" not in sys.modules
-    return found
+    return figures
 
 
 def calls(path, batches, setting):
@@ -142,11 +142,11 @@ def table_of_models(models, seconds, text):
     rows = []
     for name, (path, requests) in models.items():
         inputs = request(requests, 1, text)
-        found = {}
+        figures = {}
         for warm in (False, True):
-            found[warm] = in_a_fresh_process(measure, path, requests, inputs, warm, seconds)
-            print(f"{name}: {found[warm]}", file=sys.stderr, flush=True)
-        cold, warm = found[False], found[True]
+            figures[warm] = in_a_fresh_process(measure, path, requests, inputs, warm, seconds)
+            print(f"{name}: {figures[warm]}", file=sys.stderr, flush=True)
+        cold, warm = figures[False], figures[True]
         size = sum(file.stat().st_size for file in pathlib.Path(path).rglob("*") if file.is_file())
         rows.append(
             [
@@ -204,13 +204,13 @@ def main():
         (report_settings if options.settings else report_models)(models, text, options)
 
 
-def make_models(folder, one):
+def make_models(folder, first_only):
     """Returns names and paths of exports, or of the first, and a text for them."""
     timing.limit_threads(timing.cores())
     from benchmarks.translator import export_all, make_pieces, make_texts
 
     (text,) = make_texts(make_pieces(folder), [16])
-    return export_all(folder, one), text
+    return export_all(folder, first_only), text
 
 
 def describe(text, options):
@@ -232,11 +232,11 @@ def report_models(models, text, options):
 def report_settings(models, text, options):
     limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=20)
     name = next(iter(models))
-    table, number = table_of_settings(*models[name], text, limits)
+    table, rounds = table_of_settings(*models[name], text, limits)
     timing.report(
         None if options.quick else "exports_settings",
         f"# A server's settings for a SavedModel: {name}",
-        f'{describe(text, options)} {number} rounds. "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of '
+        f'{describe(text, options)} {rounds} rounds. "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of '
         "each kind, inside operations and between them; `xla` is the signature.",
         table,
         timing.SPREAD,

@@ -44,7 +44,7 @@ class Function:
         from recipes.serve.models import Signature
 
         def call(text):
-            translations = translate([one.decode() for one in text.numpy().tolist()])
+            translations = translate([sentence.decode() for sentence in text.numpy().tolist()])
             return {"translations": tf.constant(translations)}
 
         spec = tf.TensorSpec((None,), tf.string, name="text")
@@ -77,8 +77,8 @@ def searches(pieces, beams):
         batch = np.zeros(
             [next(size for size in rows if size >= len(ids)), next(n for n in lengths if n >= longest)], int
         )
-        for row, own in zip(batch, ids, strict=False):
-            row[: len(own)] = own
+        for row, tokens in zip(batch, ids, strict=False):
+            row[: len(tokens)] = tokens
         return target.detokenize(search(tf.constant(batch, tf.int32))["tokens"][: len(ids), 0]).numpy().tolist()
 
     functions = {}
@@ -105,15 +105,15 @@ def marian(pieces, beams, folder, threads):
         ids = [[min(token, padding - 1) for token in row] for row in _encode(processor, texts)]
         longest = max(map(len, ids))
         batch = torch.tensor([row + [padding] * (longest - len(row)) for row in ids])
-        found = model.generate(
+        tokens = model.generate(
             input_ids=batch,
             attention_mask=(batch != padding).long(),
             num_beams=beam_size,
             max_new_tokens=TARGET,
             do_sample=False,
         )
-        assert found.shape[1] == TARGET + 1  # the start token comes first
-        return processor.decode(found[:, 1:].tolist())
+        assert tokens.shape[1] == TARGET + 1  # the start token comes first
+        return processor.decode(tokens[:, 1:].tolist())
 
     return {beam_size: lambda texts, beam_size=beam_size: translate(texts, beam_size) for beam_size in beams}
 
@@ -127,10 +127,10 @@ def ctranslate2(pieces, beams, folder, threads):
 
     def translate(texts, beam_size):
         tokens = [[str(token) for token in row] for row in _encode(processor, texts)]
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             tokens, beam_size=beam_size, min_decoding_length=TARGET, max_decoding_length=TARGET
         )
-        ids = [[int(token) if token.isdecimal() else 1 for token in one.hypotheses[0]] for one in found]
+        ids = [[int(token) if token.isdecimal() else 1 for token in result.hypotheses[0]] for result in results]
         assert all(len(row) == TARGET for row in ids)
         return processor.decode(ids)
 
@@ -192,23 +192,23 @@ class Front:
     def __exit__(self, *error):
         self.process.kill()
 
-    def turn(self, beam_size, clients, texts, number):
+    def turn(self, beam_size, clients, texts, num_requests):
         """Returns the seconds of the turn and of each request."""
         os.kill(self.process.pid, signal.SIGCONT)
-        order = iter(list(itertools.islice(itertools.cycle(texts), number)))
+        order = iter(list(itertools.islice(itertools.cycle(texts), num_requests)))
         ready = [http.client.HTTPConnection("127.0.0.1", self.port, timeout=120) for _ in range(clients)]
         try:
             with concurrent.futures.ThreadPoolExecutor(clients) as pool:
                 for connection in ready:
                     connection.connect()
                 start = time.perf_counter()
-                found = list(pool.map(lambda connection: _client(connection, beam_size, order), ready))
+                by_client = list(pool.map(lambda connection: _client(connection, beam_size, order), ready))
                 seconds = time.perf_counter() - start
         finally:
             for connection in ready:
                 connection.close()
             os.kill(self.process.pid, signal.SIGSTOP)
-        return seconds, [one for own in found for one in own]
+        return seconds, [latency for latencies in by_client for latency in latencies]
 
 
 def _client(connection, beam_size, order):
@@ -228,11 +228,11 @@ def measure(fronts, beam_size, clients, texts, rounds, requests):
     turns, latencies = {name: [] for name in fronts}, {name: [] for name in fronts}
     for front in fronts.values():
         front.turn(beam_size, clients, texts, max(clients, len(texts)))
-    for number in range(rounds):
-        for name in list(fronts)[:: 1 if number % 2 else -1]:
-            seconds, each = fronts[name].turn(beam_size, clients, texts, requests)
+    for index in range(rounds):
+        for name in list(fronts)[:: 1 if index % 2 else -1]:
+            seconds, request_seconds = fronts[name].turn(beam_size, clients, texts, requests)
             turns[name].append(seconds)
-            latencies[name] += each
+            latencies[name] += request_seconds
     times = timing.Rounds(turns)
     best = times.fastest([name for name in fronts if name.startswith(CTRANSLATE2)])
     rows = []

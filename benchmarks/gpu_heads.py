@@ -213,9 +213,9 @@ def layer_call(layer, shape):
     """Returns the layer as a function of its weights, its other variables, the input and the masks."""
     import jax.numpy as jnp
 
-    def run(weights, others, x, masks):
+    def run(weights, non_trainable, x, masks):
         arguments = dict(training=shape.backward, use_causal_mask=shape.causal, return_losses=True, **masks)
-        y, _, losses = layer.stateless_call(weights, others, x, x, **arguments)
+        y, _, losses = layer.stateless_call(weights, non_trainable, x, x, **arguments)
         return y, jnp.asarray(sum(losses), "float32")
 
     return run, values(layer.trainable_variables), values(layer.non_trainable_variables)
@@ -238,13 +238,13 @@ def reference_call(name, sizes, shape):
     if shape.window is not None:
         arguments["local_window_size"] = (shape.window - 1, 0 if shape.causal else shape.window - 1)
 
-    def run(weights, others, x, masks):
+    def run(weights, non_trainable, x, masks):
         *inside, kernel, bias = (weight.astype(x.dtype) for weight in weights)
         q, k, v = (jnp.einsum("bnd,dhk->bnhk", x, w) + b for w, b in zip(inside[::2], inside[1::2], strict=True))
         q, k, v = (jnp.concatenate([part] * times, axis=1) for part in (q, k, v))
-        given = {"key_value_seq_lengths": masks["key_lengths"]} if "key_lengths" in masks else {}
-        given |= {"mask": masks["attention_mask"][:, None]} if "attention_mask" in masks else {}
-        y = jax.nn.dot_product_attention(q, k, v, **given, **arguments)[:, : shape.n]
+        mask_arguments = {"key_value_seq_lengths": masks["key_lengths"]} if "key_lengths" in masks else {}
+        mask_arguments |= {"mask": masks["attention_mask"][:, None]} if "attention_mask" in masks else {}
+        y = jax.nn.dot_product_attention(q, k, v, **mask_arguments, **arguments)[:, : shape.n]
         return jnp.einsum("bnhk,hkd->bnd", y, kernel) + bias, jnp.float32(0)
 
     keys, d = iter(jax.random.split(jax.random.key(1), 4)), sizes.key_dim
@@ -271,19 +271,19 @@ def make_program(name, sizes, shape, dtype="mixed_bfloat16"):
         user, call = 1, layer_call(make_stock(name, sizes, shape), shape)
     else:
         user, call = 2, reference_call(name, sizes, shape)
-    (run, weights, others), masks = call, call_mask(user, shape, sizes)
+    (run, weights, non_trainable), masks = call, call_mask(user, shape, sizes)
     x, gradient = inputs(shape.batch, shape.n, sizes.width, dtype.removeprefix("mixed_"))
     if not shape.backward:
-        return run, (weights, others, x, masks)
-    return with_backward(run), (weights, others, x, masks, gradient)
+        return run, (weights, non_trainable, x, masks)
+    return with_backward(run), (weights, non_trainable, x, masks, gradient)
 
 
 def with_backward(run):
     """Returns a function that also computes the gradients of weights and input."""
     import jax
 
-    def both(weights, others, x, masks, gradient):
-        (y, losses), pull = jax.vjp(lambda weights, x: run(weights, others, x, masks), weights, x)
+    def both(weights, non_trainable, x, masks, gradient):
+        (y, losses), pull = jax.vjp(lambda weights, x: run(weights, non_trainable, x, masks), weights, x)
         return y, pull((gradient.astype(y.dtype), losses * 0 + 1))
 
     return both
@@ -587,7 +587,7 @@ def make_decoder(name, sizes):
     embedding = keras.layers.ReversibleEmbedding(vocabulary, width, dtype=dtype)
     x = positions.LearnedPositions(n, dtype=dtype)(embedding(ids))
     attention = model_attention(name, sizes, width, heads, n)
-    block = dict(intermediate_dim=4 * width, dropout=0.0, activation="gelu", normalize_first=True, dtype=dtype)
+    block = dict(intermediate_dim=4 * width, dropout=0.0, activation="gelu", normalization="pre", dtype=dtype)
     for i in range(depth):
         x = layers.DecoderBlock(attention, cross_attention=[], depth=i, **block)(x)
     x = keras.layers.LayerNormalization(dtype=dtype)(x)
@@ -619,13 +619,13 @@ def make_training(make_model, counts, name, sizes):
     optimizer = keras.optimizers.Adam(1e-4)
     optimizer.build(model.trainable_variables)
 
-    def loss(weights, others, x, labels):
-        logits, _ = model.stateless_call(weights, others, x, training=True)
+    def loss(weights, non_trainable, x, labels):
+        logits, _ = model.stateless_call(weights, non_trainable, x, training=True)
         logits = jax.nn.log_softmax(logits.astype("float32"))
         return -jnp.mean(jnp.take_along_axis(logits, labels[..., None], axis=-1))
 
-    def step(weights, others, state, x, labels):
-        gradients = jax.grad(loss)(weights, others, x, labels)
+    def step(weights, non_trainable, state, x, labels):
+        gradients = jax.grad(loss)(weights, non_trainable, x, labels)
         return optimizer.stateless_apply(state, gradients, weights)
 
     state = values(optimizer.variables)
@@ -661,10 +661,10 @@ def make_decoding(sizes_of_cache, batch, name, sizes):
     cache, kernels = layer.init_cache(batch, sizes.cache), layer.decoding_kernels()
     sizes_of_cache[name, batch] = sum(x.nbytes for x in cache.values())
 
-    def run(weights, others, x, cache, kernels):
+    def run(weights, non_trainable, x, cache, kernels):
         def step(state, index):
             arguments = dict(cache=state[1], index=index, use_causal_mask=True, kernels=kernels, training=False)
-            return layer.stateless_call(weights, others, state[0], state[0], **arguments)[0], None
+            return layer.stateless_call(weights, non_trainable, state[0], state[0], **arguments)[0], None
 
         indices = jax.numpy.arange(sizes.cache - sizes.steps, sizes.cache, dtype="int32")
         return jax.lax.scan(step, (x, cache), indices)[0]
@@ -711,11 +711,11 @@ def run_float64(worker, sizes):
     os.nice(10)
     sizes, shape = parity_shape(sizes)
     for i, name in enumerate(list(CASES)[:: sizes.share]):
-        function, (weights, others, x, masks, gradient) = make_program(name, sizes, shape, "float64")
+        function, (weights, non_trainable, x, masks, gradient) = make_program(name, sizes, shape, "float64")
         generator = np.random.default_rng(i)
         noisy = [np.asarray(w) + 0.05 * generator.normal(size=w.shape) for w in weights]
         *weights, x, gradient = (jnp.asarray(a, "bfloat16").astype("float64") for a in (*noisy, x, gradient))
-        y, (by_weight, by_input) = jax.jit(function)(weights, others, x, masks, gradient)
+        y, (by_weight, by_input) = jax.jit(function)(weights, non_trainable, x, masks, gradient)
         path = parity_file(worker.scratch, name)
         results = dict(x=x, gradient=gradient, y=y, by_input=by_input, count=len(weights))
         results |= {f"weight{k}": w for k, w in enumerate(weights)} | {f"by{k}": w for k, w in enumerate(by_weight)}
@@ -731,10 +731,16 @@ def make_parity(dtype, scratch, name, sizes, shape):
         if time.time() > deadline:
             raise FileNotFoundError(f"no reference in float64 for {name}")
         time.sleep(0.5)
-    function, (weights, others, x, masks, gradient) = make_program(name, sizes, shape, dtype)
+    function, (weights, non_trainable, x, masks, gradient) = make_program(name, sizes, shape, dtype)
     with np.load(parity_file(scratch, name)) as file:
         weights = [jax_array(file[f"weight{k}"], w.dtype) for k, w in enumerate(weights)]
-        return function, (weights, others, jax_array(file["x"], x.dtype), masks, jax_array(file["gradient"], x.dtype))
+        return function, (
+            weights,
+            non_trainable,
+            jax_array(file["x"], x.dtype),
+            masks,
+            jax_array(file["gradient"], x.dtype),
+        )
 
 
 def jax_array(x, dtype):

@@ -43,17 +43,17 @@ def batch(setting, rows):
     names = rng.integers(2, entity_vocabulary, (rows, entities, words))
     names *= np.arange(words) < rng.integers(1, words + 1, (rows, entities, 1))
     ends = rng.integers(0, entities, (2, rows, triples))
-    found = {
+    inputs = {
         "entities": names,
         "types": rng.integers(4, 9, (rows, entities)),
         "triples": np.stack([ends[0], rng.integers(3, 3 + relations, (rows, triples)), ends[1]], -1),
         "target": rng.integers(4, vocabulary + entities, (rows, target)),
     }
     if title:
-        found["title"] = rng.integers(2, title_vocabulary, (rows, title))
-    labels = np.roll(found["target"], -1, 1)
-    found["target"][:, 0] = 2
-    return {name: ids.astype("int32") for name, ids in found.items()}, labels.astype("int32")
+        inputs["title"] = rng.integers(2, title_vocabulary, (rows, title))
+    labels = np.roll(inputs["target"], -1, 1)
+    inputs["target"][:, 0] = 2
+    return {name: ids.astype("int32") for name, ids in inputs.items()}, labels.astype("int32")
 
 
 def make_ours(setting, folder):

@@ -53,7 +53,7 @@ def on_one_replica(root):
     """Returns functions by name; each runs an epoch and writes to a folder beneath `root`."""
     import keras
 
-    from keras_headattn.training import Compilations, GradientNorm, HeadNorms, Model, Resume
+    from keras_headattn.training import Compilations, GradientNorm, HeadStatistics, Model, Resume
 
     def new():
         return tempfile.mkdtemp(dir=root)
@@ -66,8 +66,8 @@ def on_one_replica(root):
         "and `Resume`, which saves at the end": lambda: resumed(Resume(new())),
         "and `Resume(every=5)`": lambda: often(Resume(new(), every=5)),
         "and `GradientNorm`": lambda: normed(GradientNorm()),
-        "and `TensorBoard`, `Compilations`, `HeadNorms`": lambda: watched(
-            Compilations(), keras.callbacks.TensorBoard(new(), write_graph=False), HeadNorms(new())
+        "and `TensorBoard`, `Compilations`, `HeadStatistics`": lambda: watched(
+            Compilations(), keras.callbacks.TensorBoard(new(), write_graph=False), HeadStatistics(new())
         ),
     }
 

@@ -24,35 +24,35 @@ ENDINGS = (".jpg", ".jpeg")
 REPEATS = (400, 1600)
 
 
-def make_photographs(folder, number=40):
+def make_photographs(folder, count=40):
     """Writes JPEG files of blurred noise, 500 x 375 pixels."""
     import tensorflow as tf
 
     rng = np.random.default_rng(0)
-    for i in range(number):
+    for i in range(count):
         coarse = tf.image.resize(rng.uniform(0, 255, (24, 32, 3)), (375, 500), method="bicubic")
         noisy = coarse + rng.normal(0, 9, (375, 500, 3))
         pixels = tf.saturate_cast(noisy, tf.uint8)
         Path(folder, f"{i:03}.jpg").write_bytes(tf.io.encode_jpeg(pixels, quality=95).numpy())
 
 
-def paths_of(folder, number):
+def paths_of(folder, count):
     """Returns this many paths of images below the folder, repeated as needed."""
     walk = ((root, name) for root, _, names in os.walk(folder) for name in names)
-    found = sorted(os.path.join(root, name) for root, name in walk if name.lower().endswith(ENDINGS))
-    if not found:
+    paths = sorted(os.path.join(root, name) for root, name in walk if name.lower().endswith(ENDINGS))
+    if not paths:
         raise ValueError(f"There are no JPEG files. Received: images={folder}")
-    return [found[i % len(found)] for i in range(number)]
+    return [paths[i % len(paths)] for i in range(count)]
 
 
-def read(kind, folder, number):
+def read(kind, folder, count):
     """Returns `(images, seconds, processor seconds)` of an epoch of batches."""
     from keras_headattn.data import central_crop
     from recipes.imagenet.augmentation import inception_crop
     from recipes.imagenet.batches import ImageBatches
     from recipes.imagenet.folders import ImageFiles
 
-    source = ImageFiles(paths_of(folder, number), np.zeros(number), ["all"])
+    source = ImageFiles(paths_of(folder, count), np.zeros(count), ["all"])
     preprocess = {
         "training: random crop, mirror": functools.partial(inception_crop, size=SIZE),
         "the same, with colours": functools.partial(inception_crop, size=SIZE, jitter=0.4),
@@ -89,11 +89,9 @@ def main():
             make_photographs(made)
         rows = []
         for kind in ("training: random crop, mirror", "the same, with colours", "evaluation: centre"):
-            for number in (64, 128) if options.quick else REPEATS:
-                images, seconds, used, memory = in_process(kind, folder, number)
-                rows.append(
-                    [kind, f"{number:,}", f"{images / used:,.0f}", f"{images / seconds:,.0f}", f"{memory:,.0f}"]
-                )
+            for count in (64, 128) if options.quick else REPEATS:
+                images, seconds, used, memory = in_process(kind, folder, count)
+                rows.append([kind, f"{count:,}", f"{images / used:,.0f}", f"{images / seconds:,.0f}", f"{memory:,.0f}"])
         paths = paths_of(folder, 1000)
         size = np.mean([os.path.getsize(path) for path in set(paths)]) / 1e3
         number_of_files = len(set(paths))

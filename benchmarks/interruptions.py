@@ -25,8 +25,7 @@ from benchmarks import timing
 ROWS, BATCH_SIZE, EPOCHS, SAVE_STEPS = 200, 10, 3, 7
 STEPS = EPOCHS * ROWS // BATCH_SIZE
 SECONDS_A_STEP = 0.02  # so that kills fall between steps as well as into them
-CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["keras_headattn.training._resume.resume"])  # the package itself is lazy
+CONTEXT = multiprocessing.get_context("forkserver")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +91,11 @@ def finish(keeper, folder, **options):
     start(keeper, folder, 0, **options).join()
 
 
-def stop(keeper, folder, steps, number=signal.SIGKILL):
+def stop(keeper, folder, steps, signal_number=signal.SIGKILL):
     """Starts a process that trains, signals it after this many steps, and returns its exit code."""
     process = start(keeper, folder, steps)
     with contextlib.suppress(ProcessLookupError):  # it had ended
-        os.kill(process.pid, number)
+        os.kill(process.pid, signal_number)
     process.join()
     return process.exitcode
 
@@ -118,17 +117,17 @@ def compare(folder, expected):
     if not (folder / "end.npz").exists():
         error = (folder / "log.txt").read_text().strip().splitlines()[-1]
         return Outcome(0, False, f"cannot go on: {error.split(':')[0]}")
-    found = np.load(folder / "end.npz")
-    same = found.files == expected.files and all(np.array_equal(found[name], expected[name]) for name in found.files)
-    return Outcome(int(found["iterations"]) - STEPS, same)
+    actual = np.load(folder / "end.npz")
+    same = actual.files == expected.files and all(np.array_equal(actual[name], expected[name]) for name in actual.files)
+    return Outcome(int(actual["iterations"]) - STEPS, same)
 
 
-def kills(keeper, folder, expected, times, number=signal.SIGKILL, seed=0):
+def kills(keeper, folder, expected, times, signal_number=signal.SIGKILL, seed=0):
     """Sends signals at random moments, each to its own process, then lets one process end."""
     folder.mkdir()
     moments = random.Random(seed)
     for _ in range(times):
-        stop(keeper, folder, moments.randint(1, 2 * SAVE_STEPS), number)
+        stop(keeper, folder, moments.randint(1, 2 * SAVE_STEPS), signal_number)
     finish(keeper, folder)
     return compare(folder, expected)
 
@@ -173,13 +172,14 @@ def main():
     parser.add_argument("--kills", type=int, default=20, help="[20]")
     times = parser.parse_args().kills
     timing.limit_threads(1)
+    CONTEXT.set_forkserver_preload(["tensorflow", "keras"])  # which take longest to import
     keepers = ("BackupAndRestore", "Resume")
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         expected = {keeper: uninterrupted(keeper, root / keeper) for keeper in keepers}
         rows = []
-        for number, (fault, run) in enumerate(faults(times).items()):
-            outcomes = [run(keeper, root / f"{keeper}-{number}", expected[keeper]) for keeper in keepers]
+        for index, (fault, run) in enumerate(faults(times).items()):
+            outcomes = [run(keeper, root / f"{keeper}-{index}", expected[keeper]) for keeper in keepers]
             rows.append([fault, *outcomes])
             print(*rows[-1], sep=" | ", flush=True)
     timing.report(

@@ -58,8 +58,8 @@ def export(folder):
         searcher = Searcher(model, beam_size=2, max_length=16, **ends)
         path = export_translator(searcher, tokenizer, tokenizer, folder / "exports", max_source_length=128)
         translate = tf.saved_model.load(str(path)).signatures["serving_default"]
-        found = [translate(text=tf.constant([text])) for text in texts]
-        expected.append([(row["translations"].numpy()[0].decode(), float(row["scores"][0])) for row in found])
+        outputs = [translate(text=tf.constant([text])) for text in texts]
+        expected.append([(row["translations"].numpy()[0].decode(), float(row["scores"][0])) for row in outputs])
     return texts, expected
 
 
@@ -89,10 +89,10 @@ def bad_requests(port):
         return send
 
     def half(connection):
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as own:
-            own.sendall(b"POST /v1/models/load:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
-            own.shutdown(socket.SHUT_WR)
-            received = b"".join(iter(lambda: own.recv(65_536), b""))
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+            sock.sendall(b"POST /v1/models/load:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
+            sock.shutdown(socket.SHUT_WR)
+            received = b"".join(iter(lambda: sock.recv(65_536), b""))
         return (500, received) if received else ("closed", b"{}")
 
     return {
@@ -123,8 +123,8 @@ class Load:
         self._end = start + MOST_SECONDS
         for thread in threads:
             thread.start()
-        for number, event in sorted(events.items()):
-            while self.done < number and any(thread.is_alive() for thread in threads):
+        for num_requests, event in sorted(events.items()):
+            while self.done < num_requests and any(thread.is_alive() for thread in threads):
                 time.sleep(0.01)
             event()
         for thread in threads:
@@ -154,13 +154,13 @@ class Load:
         start = time.perf_counter()
         connection.request("POST", "/v1/models/load:predict", body)
         answer = connection.getresponse()
-        found = json.loads(answer.read())
+        result = json.loads(answer.read())
         self.seconds.append(time.perf_counter() - start)
         if answer.status != 200:
-            self.wrong.append(f"{answer.status}: {found}")
+            self.wrong.append(f"{answer.status}: {result}")
             return
-        if not any(self._equal(found["predictions"], rows, version) for version in self.expected):
-            self.wrong.append(f"{[self.texts[row] for row in rows]}: {found}")
+        if not any(self._equal(result["predictions"], rows, version) for version in self.expected):
+            self.wrong.append(f"{[self.texts[row] for row in rows]}: {result}")
 
     def _equal(self, predictions, rows, version):
         """All rows are of one version."""
@@ -215,7 +215,7 @@ def main():
 
         def events(total):
             steps = enumerate((appear, damaged, repaired, vanish), 1)
-            return {int(total * number / 5): functools.partial(measured, step) for number, step in steps}
+            return {int(total * index / 5): functools.partial(measured, step) for index, step in steps}
 
         memory = []
 
@@ -252,10 +252,10 @@ def report(load, seconds, memory, code, log, warm):
         ["good requests, 99th percentile", f"{p99:.0f} ms"],
         ["requests a second, the bad ones included", f"{load.done / seconds:.0f}"],
         [f"memory of the server after {warm:,} requests", f"{memory[0]:.0f} MB"],
-        ["at each fifth of the others", " ".join(f"{each:.0f}" for each in memory[1:]) + " MB"],
+        ["at each fifth of the others", " ".join(f"{megabytes:.0f}" for megabytes in memory[1:]) + " MB"],
         ["exit code after SIGTERM", code],
     ]
-    bad = [[name, number, status] for (name, status), number in sorted(load.bad.items())]
+    bad = [[name, count, status] for (name, status), count in sorted(load.bad.items())]
     timing.report(
         "load",
         "# Load of the local server",

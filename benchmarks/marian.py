@@ -46,7 +46,7 @@ def save_for_ctranslate2(model, folder):
     from ctranslate2.converters.transformers import MarianMTLoader
 
     spec = MarianMTLoader().get_model_spec(model)
-    tokens = ["</s>", "<unk>", *(str(number) for number in range(2, VOCABULARY - 1))]  # the loader drops padding
+    tokens = ["</s>", "<unk>", *(str(token_id) for token_id in range(2, VOCABULARY - 1))]  # the loader drops padding
     spec.register_source_vocabulary(tokens)
     spec.register_target_vocabulary(tokens)
     spec.config.decoder_start_token = "</s>"

@@ -161,8 +161,8 @@ def draw(rows, lengths, path):
     window = f"multi_head, chunks, window of {WINDOW}"
     for name, *cells in rows:
         if name in (*CURVES, window):
-            found = [float(cell.replace(",", "")) for cell in cells if cell]
-            axes.plot(lengths[: len(found)], found, "o-", label=name.replace("_", "-"))
+            values = [float(cell.replace(",", "")) for cell in cells if cell]
+            axes.plot(lengths[: len(values)], values, "o-", label=name.replace("_", "-"))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
@@ -182,18 +182,18 @@ def rounds_of(make_cases, cases, reference, rounds):
         for name, case in cases.items()
     ]
     runs = {name: run for worker in workers for name, run in worker.cases.items()}
-    found = timing.run_rounds(runs, reference, min_rounds=rounds, max_rounds=rounds)
+    results = timing.run_rounds(runs, reference, min_rounds=rounds, max_rounds=rounds)
     for worker in workers:
         worker.close()
-    return found
+    return results
 
 
 def seconds(make_cases, cases, reference, rounds):
     """Returns a table of milliseconds and their ratios to the reference."""
-    found, rows = rounds_of(make_cases, cases, reference, rounds), []
+    results, rows = rounds_of(make_cases, cases, reference, rounds), []
     for name in cases:
-        ratio, spread = found.ratio(name, reference)
-        rows.append((name, f"{1000 * found.median(name):,.0f}", f"{ratio:.2f} ± {spread:.0%}"))
+        ratio, spread = results.ratio(name, reference)
+        rows.append((name, f"{1000 * results.median(name):,.0f}", f"{ratio:.2f} ± {spread:.0%}"))
     return timing.table(["", "ms", f"to {reference}"], rows)
 
 
@@ -213,11 +213,11 @@ def sizes_report(quick):
     rows = []
     for variant in ("talking_heads", "multi_head"):
         for batch, length, heads, key_dim in SHAPES[:1] if quick else SHAPES:
-            own = (False, None, heads, key_dim, batch)
-            cases = {STOCK: ("stock", length, None, *own)}
-            cases |= {str(size): (variant, length, size, *own) for size in SIZES if size is None or size < length}
-            found = rounds_of("timed_case", cases, STOCK, 3 if quick else 9)
-            cells = [f"{found.ratio(str(size), STOCK)[0]:.2f}" if str(size) in cases else "" for size in SIZES]
+            arguments = (False, None, heads, key_dim, batch)
+            cases = {STOCK: ("stock", length, None, *arguments)}
+            cases |= {str(size): (variant, length, size, *arguments) for size in SIZES if size is None or size < length}
+            results = rounds_of("timed_case", cases, STOCK, 3 if quick else 9)
+            cells = [f"{results.ratio(str(size), STOCK)[0]:.2f}" if str(size) in cases else "" for size in SIZES]
             rows.append((f"{variant}, {batch} x {length:,} tokens, {heads} heads of {key_dim}", *cells))
     yield timing.table(["", *(f"chunks of {size}" if size else "at once" for size in SIZES)], rows)
 

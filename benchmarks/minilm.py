@@ -22,18 +22,18 @@ def tokens():
     return [*SPECIALS, *itertools.islice(words, VOCABULARY - len(SPECIALS))]
 
 
-def make_rows(number, length):
+def make_rows(num_rows, length):
     """Returns lists of ids: the first has `length`, the last half of it, with begin and end."""
     rng = np.random.default_rng(length)
     first, last = SPECIALS.index("[CLS]"), SPECIALS.index("[SEP]")
-    lengths = np.linspace(length, length // 2, number).astype(int)
+    lengths = np.linspace(length, length // 2, num_rows).astype(int)
     return [[first, *rng.integers(len(SPECIALS), VOCABULARY, size - 2).tolist(), last] for size in lengths]
 
 
-def make_texts(number, length):
+def make_texts(num_rows, length):
     """Returns the texts of these rows."""
     words = tokens()
-    return [" ".join(words[token] for token in row[1:-1]) for row in make_rows(number, length)]
+    return [" ".join(words[token] for token in row[1:-1]) for row in make_rows(num_rows, length)]
 
 
 def padded(rows):

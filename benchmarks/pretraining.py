@@ -107,7 +107,7 @@ def write_text(folder, megabytes):
     vocabulary = dict.fromkeys([*pieces, *words[:15_000].tolist()])
     pathlib.Path(folder, "vocab.txt").write_text("".join(f"{token}\n" for token in vocabulary), encoding="utf-8")
     lines = (" ".join(words[rng.zipf(1.2, 20) % len(words)]) for _ in range(LINES))
-    block = "".join(f"{line}\n" + "\n" * (number % 10 == 9) for number, line in enumerate(lines))
+    block = "".join(f"{line}\n" + "\n" * (index % 10 == 9) for index, line in enumerate(lines))
     with open(pathlib.Path(folder, "text.txt"), "w", encoding="ascii") as file:
         for _ in range(round(megabytes * 1e6 / len(block))):
             file.write(block)

@@ -101,11 +101,11 @@ def points():
 
 def kills(run, point):
     """Kills a run at a point, repeatedly until in time, and returns the number of kills."""
-    for number in range(1, ATTEMPTS + 1):
+    for attempt in range(1, ATTEMPTS + 1):
         has_come, is_in_time = points()[point]
         run.kill(has_come)
         if is_in_time(run):
-            return number
+            return attempt
     raise RuntimeError(f"{ATTEMPTS} kills, and none {point}")
 
 
@@ -120,14 +120,14 @@ def left(run):
 def end(run):
     """Returns a finished run's state arrays, history without times, and checksums of files."""
     with np.load(max(run.folder.glob(CHECKPOINT))) as arrays:
-        found = {name: arrays[name] for name in arrays.files if name != "state.json"}
+        results = {name: arrays[name] for name in arrays.files if name != "state.json"}
     history = json.loads((run.folder / "run" / "history.json").read_text(encoding="utf-8"))
-    for number, logs in enumerate(history):
-        found |= {f"{name} of epoch {number}": value for name, value in logs.items() if "second" not in name}
+    for epoch, logs in enumerate(history):
+        results |= {f"{name} of epoch {epoch}": value for name, value in logs.items() if "second" not in name}
     for pattern in ("run/records/*", "run/results/**/*", "export/1/**/*"):
         files = (path for path in run.folder.glob(pattern) if path.is_file() and path.name != NAMES_THE_RUN)
-        found |= {str(path.relative_to(run.folder)): hashlib.sha256(path.read_bytes()).digest() for path in files}
-    return found
+        results |= {str(path.relative_to(run.folder)): hashlib.sha256(path.read_bytes()).digest() for path in files}
+    return results
 
 
 def main():
@@ -143,8 +143,8 @@ def main():
             rows.append([point, kills(parts, point), left(parts)])
             print(*rows[-1], sep=" | ", flush=True)
         parts.finish()
-        expected, found = end(whole), end(parts)
-    differ = sorted(key for key in {*expected, *found} if not np.array_equal(expected.get(key), found.get(key)))
+        expected, actual = end(whole), end(parts)
+    differ = sorted(key for key in {*expected, *actual} if not np.array_equal(expected.get(key), actual.get(key)))
     timing.report(
         "pretraining_kills",
         "# `recipes.pretrain`, killed and started again",

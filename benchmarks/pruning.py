@@ -39,13 +39,13 @@ def pruned_runs(recipe, folder, output, by, shares):
     if not all(path.exists() for path in paths.values()):
         model = run.load_model()
         importance = rank_heads(run, config, model, by)
-    found = {}
+    runs = {}
     for share, path in paths.items():
         if not path.exists():
             write_run(run, config, prune_heads(model, importance, share), path)
-        pruned, own = recipe.open(path, {"export": str(output / "exports" / path.name), "samples": 0})
-        found[share] = pruned, own, pruned.load_model()
-    return found
+        pruned, pruned_config = recipe.open(path, {"export": str(output / "exports" / path.name), "samples": 0})
+        runs[share] = pruned, pruned_config, pruned.load_model()
+    return runs
 
 
 def score(run, config, measure):
@@ -120,7 +120,7 @@ def table(scores, measure, weights, megabytes, measured):
     rows = [
         [
             f"{share:.0%}",
-            *(f"{found[share]:.3g}" for found in scores.values()),
+            *(f"{by_share[share]:.3g}" for by_share in scores.values()),
             f"{count:.2f}",
             *([f"{megabytes[share]:.1f}"] if megabytes else []),
             *(cell for cells, _ in measured.values() for cell in cells[share]),
@@ -136,8 +136,8 @@ def draw(scores, measured, measure, title, path):
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
     figure.suptitle(title)
-    for by, found in scores.items():
-        left.plot([100 * share for share in found], list(found.values()), "o-", label=LABELS[by])
+    for by, by_share in scores.items():
+        left.plot([100 * share for share in by_share], list(by_share.values()), "o-", label=LABELS[by])
     left.set_ylabel(measure)
     for name, (milliseconds, ratios) in measured.items():
         label = f"{name}, {milliseconds:.0f} ms with all heads"
@@ -167,15 +167,15 @@ def main():
     recipe, scores = recipe_of(options.run), {}
     for by in reversed(options.by):
         runs = pruned_runs(recipe, options.run, options.folder, by, shares)
-        found = {share: score(run, config, options.measure) for share, (run, config, _) in runs.items()}
-        scores[by] = {share: value for share, (_, _, value) in found.items()}
-    test, measure, _ = found[1]
+        results = {share: score(run, config, options.measure) for share, (run, config, _) in runs.items()}
+        scores[by] = {share: value for share, (_, _, value) in results.items()}
+    test, measure, _ = results[1]
     _, config = recipe.open(options.run)
     batch, trainer = what_trains(recipe, config)
     cases = {"forward pass": {share: forward_pass(trainer, model, batch) for share, (*_, model) in runs.items()}}
     if "translating" in options.also:
         cases["translating"] = {share: translation(*run) for share, run in runs.items()}
-    measured = {name: times(each, options.quick) for name, each in cases.items()}
+    measured = {name: times(functions, options.quick) for name, functions in cases.items()}
     megabytes = {share: exported_bytes(*run) / 1e6 for share, run in runs.items()} if "export" in options.also else {}
     weights = {share: model.count_params() / 1e6 for share, (*_, model) in runs.items()}
     name = None if options.quick else f"pruning_{recipe.name}"
@@ -194,7 +194,7 @@ def main():
     )
     if name:
         path = timing.RESULTS.parents[1] / "docs" / f"{name}.png"
-        drawn = {name: found for name, (_, found) in measured.items()}
+        drawn = {name: timings for name, (_, timings) in measured.items()}
         draw(scores, drawn, measure, f"recipes.{recipe.name}: fewer heads, without further training", path)
 
 

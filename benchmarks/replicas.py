@@ -63,8 +63,8 @@ def same_weights(**options):
         return train(keras.Model, 1, False, **options).get_weights()
 
     def run(cls, replicas, jit_compile):
-        found = train(cls, replicas, jit_compile, **options).get_weights()
-        off = max(float(np.abs(ours - theirs).max()) for ours, theirs in zip(found, expected(), strict=True))
+        weights = train(cls, replicas, jit_compile, **options).get_weights()
+        off = max(float(np.abs(ours - theirs).max()) for ours, theirs in zip(weights, expected(), strict=True))
         return Outcome(off <= TOLERANCE, "same weights" if off <= TOLERANCE else f"weights off by {off:.1g}")
 
     return run
@@ -81,8 +81,10 @@ def infinite_gradient(cls, replicas, jit_compile):
     y = Y.copy()
     y[-1] = 3e38
     options = dict(y=y, batch_size=16, epochs=1)
-    model = train(cls, replicas, jit_compile, lambda all_: all_.LossScaleOptimizer(all_.SGD(0.1)), **options)
-    start = train(keras.Model, 1, False, lambda all_: all_.SGD(0.0), **options | dict(y=Y)).get_weights()
+    model = train(
+        cls, replicas, jit_compile, lambda optimizers: optimizers.LossScaleOptimizer(optimizers.SGD(0.1)), **options
+    )
+    start = train(keras.Model, 1, False, lambda optimizers: optimizers.SGD(0.0), **options | dict(y=Y)).get_weights()
     same = all(np.array_equal(ours, theirs) for ours, theirs in zip(model.get_weights(), start, strict=True))
     return Outcome(same, "step skipped" if same else "the weights become NaN")
 
@@ -112,7 +114,11 @@ def batch_normalization(cls, replicas, jit_compile):
     import keras
 
     model = train(
-        cls, replicas, jit_compile, lambda all_: all_.SGD(0.01), layers=[lambda: keras.layers.BatchNormalization()]
+        cls,
+        replicas,
+        jit_compile,
+        lambda optimizers: optimizers.SGD(0.01),
+        layers=[lambda: keras.layers.BatchNormalization()],
     )
     mean = model.layers[1].moving_mean.value
     copies = [copy.numpy() for copy in mean.values] if replicas > 1 else [mean.numpy()]
@@ -122,18 +128,20 @@ def batch_normalization(cls, replicas, jit_compile):
 
 FAULTS = {
     "`jit_compile=True`": compiled,
-    "`gradient_accumulation_steps`": same_weights(optimizer=lambda all_: all_.SGD(0.1, gradient_accumulation_steps=2)),
-    "`ema_overwrite_frequency`": same_weights(
-        optimizer=lambda all_: all_.SGD(0.1, use_ema=True, ema_overwrite_frequency=3)
+    "`gradient_accumulation_steps`": same_weights(
+        optimizer=lambda optimizers: optimizers.SGD(0.1, gradient_accumulation_steps=2)
     ),
-    "`clipnorm`": same_weights(optimizer=lambda all_: all_.SGD(1.0, clipnorm=0.05)),
-    "`global_clipnorm`": same_weights(optimizer=lambda all_: all_.SGD(1.0, global_clipnorm=0.05)),
-    "`clipvalue`": same_weights(optimizer=lambda all_: all_.SGD(1.0, clipvalue=0.01)),
+    "`ema_overwrite_frequency`": same_weights(
+        optimizer=lambda optimizers: optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=3)
+    ),
+    "`clipnorm`": same_weights(optimizer=lambda optimizers: optimizers.SGD(1.0, clipnorm=0.05)),
+    "`global_clipnorm`": same_weights(optimizer=lambda optimizers: optimizers.SGD(1.0, global_clipnorm=0.05)),
+    "`clipvalue`": same_weights(optimizer=lambda optimizers: optimizers.SGD(1.0, clipvalue=0.01)),
     "an infinite gradient under a loss scale": infinite_gradient,
     "`Dropout`": dropout,
     "`BatchNormalization`": batch_normalization,
-    "batches of 7 rows": same_weights(optimizer=lambda all_: all_.SGD(0.1), batch_size=7),
-    "a last batch of 5 rows": same_weights(optimizer=lambda all_: all_.SGD(0.1), x=X[:13], y=Y[:13]),
+    "batches of 7 rows": same_weights(optimizer=lambda optimizers: optimizers.SGD(0.1), batch_size=7),
+    "a last batch of 5 rows": same_weights(optimizer=lambda optimizers: optimizers.SGD(0.1), x=X[:13], y=Y[:13]),
 }
 
 
@@ -152,7 +160,7 @@ def main():
     for fault in FAULTS:
         for replicas in numbers:
             outcomes = [outcome(fault, cls, replicas, jit_compile) for _, cls, jit_compile in columns]
-            rows.append([fault, replicas, *(one.text for one in outcomes)])
+            rows.append([fault, replicas, *(result.text for result in outcomes)])
             print(*rows[-1], sep=" | ", flush=True)
     timing.report(
         "replicas",

@@ -119,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="16 sentences; writes nothing")
     quick = parser.parse_args().quick
-    number = 16 if quick else 96
+    count = 16 if quick else 96
     rows = []
     with (
         tempfile.TemporaryDirectory() as exports,
@@ -142,8 +142,8 @@ def main():
             rounds = timing.run_rounds(
                 {name: cases[beam_size, name] for name in names},
                 SEARCHER,
-                min_rounds=number,
-                max_rounds=number,
+                min_rounds=count,
+                max_rounds=count,
                 max_seconds=1e9,
             )
             best = rounds.fastest([name for name in names if name.startswith(PEERS[1])])
@@ -152,7 +152,7 @@ def main():
     timing.report(
         None if quick else "serving",
         "# Latency of one sentence, as it is served",
-        f"{TITLE}; {LENGTHS[0]} to {LENGTHS[-1]} tokens in, exactly {TARGET} out; {number} sentences. The number after "
+        f"{TITLE}; {LENGTHS[0]} to {LENGTHS[-1]} tokens in, exactly {TARGET} out; {count} sentences. The number after "
         "a peer's name is that of its threads. The last column says how many times as fast each is as CTranslate2 with "
         "the number of threads that suits it best.",
         timing.table(["beam", "", "p50, ms", "p99, ms", "to CTranslate2"], rows),

@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks.timing import machine, report, table
 
 METHODS = {
-    "gradient x embedding": lambda inside, texts, given: inside.gradients(texts, **given),
-    "its absolute value": lambda inside, texts, given: list(map(np.abs, inside.gradients(texts, **given))),
-    "integrated gradients": lambda inside, texts, given: inside.gradients(texts, steps=20, **given),
-    "attention of [CLS]": lambda inside, texts, given: inside.attention(texts, kind="cls"),
-    "attention received": lambda inside, texts, given: inside.attention(texts, kind="received"),
+    "gradient x embedding": lambda inside, texts, arguments: inside.gradients(texts, **arguments),
+    "its absolute value": lambda inside, texts, arguments: list(map(np.abs, inside.gradients(texts, **arguments))),
+    "integrated gradients": lambda inside, texts, arguments: inside.gradients(texts, steps=20, **arguments),
+    "attention of [CLS]": lambda inside, texts, arguments: inside.attention(texts, kind="cls"),
+    "attention received": lambda inside, texts, arguments: inside.attention(texts, kind="received"),
 }
 
 
@@ -42,12 +42,12 @@ def all_scores(predictor, texts, truth):
     from keras_headattn.analysis import leave_one_out, lime, random_scores
     from keras_headattn.serving import WordScores
 
-    inside, given = WordScores(predictor), {"classes": [0] * len(texts)}
+    inside, arguments = WordScores(predictor), {"classes": [0] * len(texts)}
     scores = {"the swapped words": [words.astype(float) for words in truth]}
-    scores |= {name: method(inside, texts, given) for name, method in METHODS.items()}
+    scores |= {name: method(inside, texts, arguments) for name, method in METHODS.items()}
     for samples in (100, 1000):
-        scores[f"LIME, {samples:,} samples"] = lime(predictor, texts, samples=samples, **given)
-    scores["leave one out"] = leave_one_out(predictor, texts, **given)
+        scores[f"LIME, {samples:,} samples"] = lime(predictor, texts, samples=samples, **arguments)
+    scores["leave one out"] = leave_one_out(predictor, texts, **arguments)
     return scores | {"random": random_scores(texts)}
 
 

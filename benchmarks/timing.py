@@ -64,16 +64,16 @@ def run_rounds(cases, reference, max_spread=0.05, min_rounds=5, max_rounds=25, m
         max_spread: stops when every ratio's spread is below it and `min_rounds` are done.
         max_rounds, max_seconds: stops in any case.
     """
-    for number, run in enumerate(cases.values(), start=1):
+    for count, run in enumerate(cases.values(), start=1):
         run()
-        print(f"{number} of {len(cases)} cases ready", file=sys.stderr, flush=True)
+        print(f"{count} of {len(cases)} cases ready", file=sys.stderr, flush=True)
     rounds = Rounds({name: [] for name in cases})
     start = time.perf_counter()
-    for number in range(max_rounds):
-        names = list(cases) if number % 2 == 0 else list(cases)[::-1]
+    for index in range(max_rounds):
+        names = list(cases) if index % 2 == 0 else list(cases)[::-1]
         for name in names:
             rounds.seconds[name].append(cases[name]())
-        if number + 1 < min_rounds:
+        if index + 1 < min_rounds:
             continue
         spreads = [rounds.ratio(name, reference)[1] for name in cases if name != reference]
         if max(spreads) < max_spread or time.perf_counter() - start > max_seconds:

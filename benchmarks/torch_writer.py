@@ -27,10 +27,10 @@ class Attention(nn.Module):
         width = queries.shape[-1]
         queries = self.query(queries).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         dropout = self.dropout if self.training else 0.0
-        found = functional.scaled_dot_product_attention(
+        output = functional.scaled_dot_product_attention(
             queries, *projected, attn_mask=mask[:, None], dropout_p=dropout, scale=width**-0.5
         )
-        return found.transpose(1, 2).flatten(2)
+        return output.transpose(1, 2).flatten(2)
 
     def load(self, kernels):
         for name, kernel in kernels.items():
@@ -110,8 +110,8 @@ class Writer(nn.Module):
             self.encoder.title = Words(titles, width, 2)
         self.encoder.relations = nn.Embedding(3 + 2 * relations, width)
         self.blocks = [Block(attention, width, 4 * width, heads, dropout) for _ in range(num_layers)]
-        for number, block in enumerate(self.blocks):
-            self.encoder.add_module(f"block_{number}", block)
+        for index, block in enumerate(self.blocks):
+            self.encoder.add_module(f"block_{index}", block)
         self.word_embedding = nn.Embedding(words, width)
         self.decoder = nn.ModuleDict({"cross_graph": attention(width, heads, dropout)})
         if titles:
@@ -196,10 +196,10 @@ class Writer(nn.Module):
         tokens = torch.zeros((batch, beam, 0), dtype=torch.long)
         for _ in range(length):
             state = self.step(self.embed(last[:, None], types)[:, 0], state, projected, masks)
-            found = torch.cat([state[0], *state[2:]], 1)[:, None]
-            found = self.log_probabilities(found, entities, there)[:, 0]
-            total = found.shape[1]
-            scores, places = (scores[:, :, None] + found.unflatten(0, (batch, beam))).flatten(1).topk(beam)
+            output = torch.cat([state[0], *state[2:]], 1)[:, None]
+            log_probs = self.log_probabilities(output, entities, there)[:, 0]
+            total = log_probs.shape[1]
+            scores, places = (scores[:, :, None] + log_probs.unflatten(0, (batch, beam))).flatten(1).topk(beam)
             parents, chosen = places // total, places % total
             rows = (first + parents).flatten()
             state = [x[rows] for x in state]
@@ -210,8 +210,8 @@ class Writer(nn.Module):
     @torch.no_grad()
     def load(self, weights):
         """Takes the weights of a `GraphWriter`, a dictionary from path to array."""
-        own, kernels = dict(self.named_parameters()), {}
-        for name, parameter in own.items():
+        parameters, kernels = dict(self.named_parameters()), {}
+        for name, parameter in parameters.items():
             if "bias_hh" in name:
                 parameter.zero_()
         for path, value in weights.items():
@@ -220,9 +220,9 @@ class Writer(nn.Module):
             if match:
                 kernels.setdefault(match[1], {})[match[2]] = value
                 continue
-            own[_torch_name(name)].copy_(value.T if "kernel" in name else value)
-        for name, found in kernels.items():
-            self.get_submodule(name).load(found)
+            parameters[_torch_name(name)].copy_(value.T if "kernel" in name else value)
+        for name, projections in kernels.items():
+            self.get_submodule(name).load(projections)
         return self
 
 

@@ -38,7 +38,7 @@ def make_texts(pieces, lengths):
     """Returns a text for each length, in ids with the end symbol, of words that are one piece each."""
     tokenizer = SentencePieceTokenizer(pieces)
     rng = np.random.default_rng(1)
-    names = [tokenizer.id_to_token(number) for number in range(10, VOCABULARY // 2)]
+    names = [tokenizer.id_to_token(token_id) for token_id in range(10, VOCABULARY // 2)]
     words = [name[1:] for name in names if name.startswith("\u2581") and len(name) > 1]
     texts = [" ".join(rng.choice(words, length - 1)) for length in lengths]
     assert [len(ids) for ids in tokenizer.encode(texts)] == list(lengths)
@@ -78,12 +78,12 @@ def export_classes(pieces, folder):
     return export_classifier(model, tokenizer, ["no", "yes"], folder, max_length=128)
 
 
-def export_all(folder, one=False):
+def export_all(folder, first_only=False):
     """Writes exports of each kind and returns a dictionary from description to path of a version.
 
     Args:
         folder: folder of a SentencePiece model and of the exports.
-        one: True to write the first alone.
+        first_only: True to write the first alone.
     """
     pieces = make_pieces(folder)
     writers = {
@@ -94,5 +94,5 @@ def export_all(folder, one=False):
         "ids, int8": functools.partial(export_id_translator, make_searcher(4), weights="int8"),
         "texts to classify": functools.partial(export_classes, pieces),
     }
-    written = list(writers.items())[: 1 if one else None]
-    return {name: str(write(f"{folder}/{number}")) for number, (name, write) in enumerate(written)}
+    written = list(writers.items())[: 1 if first_only else None]
+    return {name: str(write(f"{folder}/{index}")) for index, (name, write) in enumerate(written)}

@@ -49,7 +49,7 @@ GROUPS = {
         "/docs/which_attention",
         "/docs/layers",
         "/docs/positions",
-        "/docs/own_language_model",
+        "/docs/language_models",
     ],
     "Papers and tasks": [
         "/docs/repulsive",

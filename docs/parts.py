@@ -10,9 +10,8 @@ from keras_headattn.data import TokenBatches, choose_buckets, example_lengths, p
 from keras_headattn.models import TransformerEncoder
 from recipes.engine.command import Command
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import Corpora
-from recipes.engine.heads import make_attention
-from recipes.engine.optimizer import make_optimizer
+from recipes.engine.data import Corpora
+from recipes.engine.modelling import make_attention, make_optimizer
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.engine.settings import Settings
 

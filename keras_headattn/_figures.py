@@ -45,8 +45,8 @@ def new_figure(width: float, height: float, title: str | None = None, layout: st
     height += LINE * len(lines)
     figure = _figure_class()((width, height), layout=layout)
     if lines:
-        place = {} if layout else {"y": 1 - 0.05 / height}
-        figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False, **place)
+        position = {} if layout else {"y": 1 - 0.05 / height}
+        figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False, **position)
     return figure
 
 
@@ -82,9 +82,9 @@ def families_with(characters):
     for entry in _fonts():
         if not left:
             return families
-        if found := _known(entry, left):
+        if known := _known(entry, left):
             families.append(entry.name)
-            left -= found
+            left -= known
     if left:
         warnings.warn(
             f"No installed font has characters that pictures show as boxes: {''.join(sorted(left)[:10])}. "
@@ -197,11 +197,11 @@ def short_names(paths):
     (['block_0', 'block_1'], ['attention'])
     """
     parts = [path.split("/") for path in paths]
-    while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:
-        parts = [each[1:] for each in parts]
-    while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
-        parts = [each[:-1] for each in parts]
-    return ["/".join(each) for each in parts]
+    while all(len(part) > 1 for part in parts) and len({part[0] for part in parts}) == 1:
+        parts = [part[1:] for part in parts]
+    while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
+    return ["/".join(part) for part in parts]
 
 
 def mark_parts(axes, sizes, names, both=True):

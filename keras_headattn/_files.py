@@ -60,14 +60,14 @@ def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[s
     Raises:
         ValueError: for a line that is not a JSON object.
     """
-    for number, line in enumerate(read_lines(path, encoding=encoding), 1):
-        place = f"{path}, line {number}"
+    for line_number, line in enumerate(read_lines(path, encoding=encoding), 1):
+        location = f"{path}, line {line_number}"
         if not line:
             continue
-        row = parse_json(line, place)
+        row = parse_json(line, location)
         if not isinstance(row, dict):
-            raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
-        yield place, row
+            raise ValueError(f"{location} must be a JSON object. Received: {line[:60]}")
+        yield location, row
 
 
 def read_json(path: Path) -> Any:
@@ -83,16 +83,14 @@ def read_json(path: Path) -> Any:
     return parse_json(path.read_bytes(), path)
 
 
-def parse_json(text: str | bytes, place: Path) -> Any:
-    """Parses foreign JSON; every fault is a ValueError that begins with `place`."""
+def parse_json(text: str | bytes, name: Path) -> Any:
+    """Parses foreign JSON; every fault is a ValueError that begins with `name`."""
     try:
         return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except RecursionError:
-        raise ValueError(
-            f"{place} is not JSON that can be read. Received: lists or objects nested too deeply"
-        ) from None
+        raise ValueError(f"{name} is not JSON that can be read. Received: lists or objects nested too deeply") from None
     except ValueError as error:  # also UnicodeDecodeError, and numbers of thousands of digits
-        raise ValueError(f"{place} is not JSON. Received: {error}") from error
+        raise ValueError(f"{name} is not JSON. Received: {error}") from error
 
 
 def decode_lines(
@@ -107,48 +105,51 @@ def decode_lines(
         for line in _decode_stream(file, name, encoding, errors):
             yield line.strip() if strip else line
         return
-    for number, line in enumerate(bounded_lines(file, name), 1):
+    for line_number, line in enumerate(bounded_lines(file, name), 1):
         try:
             text = line.decode(encoding or "utf-8", errors).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{name}, line {number} is not {(encoding or 'utf-8').upper()}. {_advice(line, number, encoding)} "
-                f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
+                f"{name}, line {line_number} is not {(encoding or 'utf-8').upper()}. "
+                f"{_advice(line, line_number, encoding)} Received: byte 0x{line[error.start]:02x} at "
+                f"position {error.start + 1} of the line"
             ) from error
         yield text.strip() if strip else text
 
 
 def bounded_lines(file: BinaryIO | gzip.GzipFile, name: Path) -> Iterator[bytes]:
     """Yields the lines of an open binary file as bytes, or raises a ValueError for one longer than 256 MB."""
-    for number, line in enumerate(iter(functools.partial(file.readline, MOST_BYTES + 1), b""), 1):
+    for line_number, line in enumerate(iter(functools.partial(file.readline, MOST_BYTES + 1), b""), 1):
         if len(line) > MOST_BYTES:
-            raise ValueError(f"{name}, line {number} must be of at most {MOST_BYTES:,} bytes. Received: a longer line")
+            raise ValueError(
+                f"{name}, line {line_number} must be of at most {MOST_BYTES:,} bytes. Received: a longer line"
+            )
         yield line
 
 
-def _advice(line, number, encoding):
+def _advice(line, line_number, encoding):
     if encoding is None:
         return "Convert the file first (for instance with iconv)."
     marks = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    other = "utf-16" if number == 1 and line.startswith(marks) else "latin-1"
-    return f"Give its encoding (--encoding {other}, say), or convert the file first (for instance with iconv)."
+    suggestion = "utf-16" if line_number == 1 and line.startswith(marks) else "latin-1"
+    return f"Give its encoding (--encoding {suggestion}, say), or convert the file first (for instance with iconv)."
 
 
 def _decode_stream(file, name, encoding, errors):
     """Yields the lines of a file whose bytes cannot be split at line feeds."""
-    decoder, number, rest = codecs.getincrementaldecoder(encoding)(errors), 1, ""
+    decoder, line_number, rest = codecs.getincrementaldecoder(encoding)(errors), 1, ""
     for part in itertools.chain(bounded_lines(file, name), [b""]):
         try:
             rest += decoder.decode(part, final=not part)
         except UnicodeError as error:
             raise ValueError(
-                f"{name}, line {number} is not {encoding.upper()}. Give its encoding, or convert the file first (for "
-                f"instance with iconv). Received: {error}"
+                f"{name}, line {line_number} is not {encoding.upper()}. Give its encoding, or convert the file first "
+                f"(for instance with iconv). Received: {error}"
             ) from error
         *lines, rest = rest.split("\n")
         for line in lines:
             yield line.removeprefix("\ufeff") + "\n"
-            number += 1
+            line_number += 1
     if rest:
         yield rest.removeprefix("\ufeff")
 

@@ -17,7 +17,7 @@ class Heads:
 
 
 def mark_heads(variable: keras.Variable, axis: int, kind: str, role: str | None = None) -> None:
-    """Marks a weight as having a part for each attention head, for `Repulsive` and `training.HeadNorms`.
+    """Marks a weight as having a part for each attention head, for `Repulsive` and `training.HeadStatistics`.
 
     A layer calls it in `build`. Its unmarked weights then count as having no heads.
 

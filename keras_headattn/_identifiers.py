@@ -9,31 +9,31 @@ from keras.saving import deserialize_keras_object, serialize_keras_object
 
 def initializer(name, value):
     """Returns an initializer as `keras.initializers.get` does."""
-    return _found(name, value, keras.initializers, keras.initializers.Initializer)
+    return _get(name, value, keras.initializers, keras.initializers.Initializer)
 
 
 def regularizer(name, value):
     """Returns a regularizer as `keras.regularizers.get` does, or `None`."""
-    return _found(name, value, keras.regularizers)
+    return _get(name, value, keras.regularizers)
 
 
 def constraint(name, value):
     """Returns a constraint as `keras.constraints.get` does, or `None`."""
-    return _found(name, value, keras.constraints)
+    return _get(name, value, keras.constraints)
 
 
-def _found(name, value, room, cls=None):
+def _get(name, value, room, cls=None):
     try:
-        found = room.get(value)
+        obj = room.get(value)
     except (ValueError, TypeError, AttributeError):
-        found = value
-    if found is not None and not (isinstance(found, cls) if cls else callable(found)) or isinstance(found, type):
+        obj = value
+    if obj is not None and not (isinstance(obj, cls) if cls else callable(obj)) or isinstance(obj, type):
         kind = room.__name__.rpartition(".")[2]
         raise ValueError(
             f"`{name}` must be one of keras.{kind}: an object, its name or its configuration. "
             f"Received: {name}={value!r}"
         )
-    return found
+    return obj
 
 
 def check_seed(name, value):
@@ -45,9 +45,9 @@ def check_seed(name, value):
     return value
 
 
-def seed_plus(seed, number):
+def seed_plus(seed, offset):
     """Returns the seed of a part; `None` stays."""
-    return None if seed is None else seed + number
+    return None if seed is None else seed + offset
 
 
 def serialize_layer(layer):
@@ -61,13 +61,22 @@ def serialize_layer(layer):
 def deserialize_layers(config, names, custom_objects=None):
     """Replaces the configurations of layers by layers."""
     configs = {name: config[name] for name in names if isinstance(config[name], dict)}
-    return {**config, **{name: deserialize_keras_object(own, custom_objects) for name, own in configs.items()}}
+    return {
+        **config,
+        **{name: deserialize_keras_object(layer_config, custom_objects) for name, layer_config in configs.items()},
+    }
 
 
 def arguments_of(layer, cls, *without):
-    """Returns the constructor arguments of `cls` that are attributes of a layer, except for some."""
-    names = [name for name, each in inspect.signature(cls.__init__).parameters.items() if each.kind != each.VAR_KEYWORD]
-    return {name: getattr(layer, name) for name in names if name not in ("self", *without)}
+    """Returns the configuration of the constructor arguments of `cls` that are attributes of a layer."""
+    names = [
+        name
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+        if parameter.kind != parameter.VAR_KEYWORD
+    ]
+    values = {name: getattr(layer, name) for name in names if name not in ("self", *without)}
+    plain = (bool, int, float, str, list, tuple, dict, type(None))
+    return {name: x if isinstance(x, plain) else serialize_layer(x) for name, x in values.items()}
 
 
 def rebuilt(source, change):

@@ -23,14 +23,24 @@ HOOKS = {
 def flatten_layers(layer: Any) -> list[Any]:
     """Lists a layer or model and all layers in it, at any depth; `model.layers` has only the first level.
 
+    A layer comes before those in it, and these in the order in which they were made.
+
     Args:
         layer: `keras.layers.Layer` or `keras.Model`.
 
-    >>> inner = keras.Sequential([keras.layers.Dense(1, name="dense")], name="inner")
+    >>> layers = [keras.layers.Dense(1, name=name) for name in ("first", "last")]
+    >>> inner = keras.Sequential(layers, name="inner")
     >>> [layer.name for layer in flatten_layers(keras.Sequential([inner], name="outer"))]
-    ['outer', 'inner', 'dense']
+    ['outer', 'inner', 'first', 'last']
     """
-    return list(layer._flatten_layers())
+    layers, left = {}, [layer]  # by id: a layer may be in several
+    while left:
+        current = left.pop()
+        if id(current) not in layers:
+            layers[id(current)] = current
+            # Keras lists what is in layers of layers from the last to the first.
+            left += reversed(current._flatten_layers(include_self=False, recursive=False))
+    return list(layers.values())
 
 
 def has_training_argument(layer):

@@ -27,18 +27,18 @@ def sample(logits, shares):
     *shape, size = sizes(logits)
     rows = ops.reshape(ops.stop_gradient(logits), (-1, size))
     parts = ops.exp(rows - ops.max(rows, axis=-1, keepdims=True))
-    number = -(-size // BLOCK)
-    blocks = ops.reshape(ops.pad(parts, [(0, 0), (0, number * BLOCK - size)]), (-1, number, BLOCK))
-    ends = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # (rows, number)
+    num_blocks = -(-size // BLOCK)
+    blocks = ops.reshape(ops.pad(parts, [(0, 0), (0, num_blocks * BLOCK - size)]), (-1, num_blocks, BLOCK))
+    ends = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # (rows, num_blocks)
     share = ends[:, -1:] * ops.reshape(shares, (-1, 1))
-    block = _count_below(ends, share, number)
+    block = _count_below(ends, share, num_blocks)
     begin = ops.where(block > 0, ops.take_along_axis(ends, ops.maximum(block - 1, 0), axis=-1), 0.0)
     inside = ops.take_along_axis(blocks, block[..., None], axis=1)[:, 0]  # (rows, BLOCK)
     token = BLOCK * block + _count_below(ops.cumsum(inside, axis=-1), share - begin, BLOCK)
     return ops.reshape(ops.minimum(token, size - 1), shape)
 
 
-def _count_below(ends, share, number):
-    """Counts the ends `(rows, number)` that are no more than a share `(rows, 1)`, but never all: int32 `(rows, 1)`."""
+def _count_below(ends, share, count):
+    """Counts the ends `(rows, count)` that are no more than a share `(rows, 1)`, but never all: int32 `(rows, 1)`."""
     is_below = ops.cast(ops.less_equal(ends, share), "int32")
-    return ops.minimum(ops.sum(is_below, axis=-1, keepdims=True), number - 1)
+    return ops.minimum(ops.sum(is_below, axis=-1, keepdims=True), count - 1)

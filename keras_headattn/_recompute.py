@@ -36,10 +36,10 @@ def map_chunks(segments, sliced, shared, dtype):
     Returns:
         Tensor `(count, ...)`.
     """
-    number, dtypes = len(sliced), [x.dtype for x in shared]
+    num_sliced, dtypes = len(sliced), [x.dtype for x in shared]
 
     def narrowed(function):
-        return lambda *tensors: function(*tensors[:number], *map(ops.cast, tensors[number:], dtypes))
+        return lambda *tensors: function(*tensors[:num_sliced], *map(ops.cast, tensors[num_sliced:], dtypes))
 
     segments = [(narrowed(function), first, last) for function, first, last in segments]
     shared = [_widened(ops.convert_to_tensor(x)) for x in shared]  # values, not variables
@@ -62,7 +62,7 @@ def _map_in_tensorflow(segments, sliced, shared, dtype):
 
     @tf.custom_gradient
     def whole(*tensors):
-        sliced, shared = tensors[:number], tensors[number:]
+        sliced, shared = tensors[:num_sliced], tensors[num_sliced:]
 
         def write(function, i, array):
             return array.write(i, function(*(x[i] for x in sliced), *shared))
@@ -70,7 +70,7 @@ def _map_in_tensorflow(segments, sliced, shared, dtype):
         output = _loops(tf, segments, write, tf.TensorArray(dtype, segments[-1][-1])).stack()
         return output, lambda upstream: _gradients(tf, segments, sliced, shared, upstream)
 
-    number = len(sliced)
+    num_sliced = len(sliced)
     return whole(*map(tf.convert_to_tensor, (*sliced, *shared)))
 
 
@@ -99,16 +99,16 @@ def _gradients(tf, segments, sliced, shared, upstream):
 
     def add(function, i, state):
         arrays, totals = state
-        found = _float_gradients(tf, function, [*(x[i] for x in sliced), *shared], [upstream[i]])
-        of_slices, of_shared = found[: len(rows)], found[len(rows) :]
+        gradients = _float_gradients(tf, function, [*(x[i] for x in sliced), *shared], [upstream[i]])
+        of_slices, of_shared = gradients[: len(rows)], gradients[len(rows) :]
         arrays = [array.write(i, x) for array, x in zip(arrays, of_slices, strict=True)]
         return arrays, [total + x for total, x in zip(totals, of_shared, strict=True)]
 
     count = segments[-1][-1]
     start = [tf.TensorArray(x.dtype, count, element_shape=x.shape[1:]) for x in rows], [tf.zeros_like(x) for x in sums]
     arrays, totals = _loops(tf, segments, add, start)
-    found = iter([*(array.stack() for array in arrays), *totals])
-    return [next(found) if x.dtype.is_floating else None for x in (*sliced, *shared)]
+    gradients = iter([*(array.stack() for array in arrays), *totals])
+    return [next(gradients) if x.dtype.is_floating else None for x in (*sliced, *shared)]
 
 
 def _float_gradients(tf, function, tensors, upstream):
@@ -147,10 +147,10 @@ def recompute(layer, function, inputs):
     made = {}  # structure of the results, known after the function has run
 
     def pure(*values):
-        own = _packed(inputs, values)
+        packed = _packed(inputs, values)
         state = zip(variables, values[len(tensors) :], strict=True)
         with precision, keras.StatelessScope(state, collect_losses=True) as scope:
-            outputs = function(own)
+            outputs = function(packed)
         results = outputs, scope.losses, [scope.get_current_value(variable) for variable in states]
         made["results"] = results
         return tuple(_tensors(results))
@@ -185,8 +185,8 @@ def _recompute_in_tensorflow(function):
             # With the same inputs, XLA and Grappler would reuse the first results.
             nothing = 0 * tf.cast(tf.reduce_sum(tf.reshape(upstream[0], [-1])[:1]), "float32")
             again = [x + tf.cast(nothing, x.dtype) if x.dtype.is_floating else x for x in tensors]
-            found = iter(_float_gradients(tf, function, again, upstream))
-            return [next(found) if x.dtype.is_floating else None for x in tensors]
+            gradients = iter(_float_gradients(tf, function, again, upstream))
+            return [next(gradients) if x.dtype.is_floating else None for x in tensors]
 
         return function(*tensors), gradient
 

@@ -18,8 +18,8 @@ class SavedQuantization(keras.layers.Layer):
     def get_build_config(self) -> dict[str, Any] | None:
         config = super().get_build_config()
         quantized = {
-            str(place): {"mode": layer.quantization_mode, "config": serialize_keras_object(layer.quantization_config)}
-            for place, layer in enumerate(flatten_layers(self))
+            str(index): {"mode": layer.quantization_mode, "config": serialize_keras_object(layer.quantization_config)}
+            for index, layer in enumerate(flatten_layers(self))
             if layer is not self and layer.quantization_mode is not None
         }
         return {**(config or {}), "quantization": quantized} if quantized else config
@@ -27,7 +27,7 @@ class SavedQuantization(keras.layers.Layer):
     def build_from_config(self, config: Mapping[str, Any]) -> None:
         super().build_from_config({name: value for name, value in config.items() if name != "quantization"})
         layers = flatten_layers(self)
-        for place, how in config.get("quantization", {}).items():
-            layer = layers[int(place)]
+        for index, how in config.get("quantization", {}).items():
+            layer = layers[int(index)]
             if layer.quantization_mode is None:
                 layer.quantize(how["mode"], config=deserialize_keras_object(how["config"]), type_check=False)

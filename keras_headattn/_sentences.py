@@ -73,12 +73,12 @@ def segments_of(lines: Iterable[str], name: Path) -> Iterator[tuple[str, str]]:
         closes, element, attributes = tag[1] == "/", tag[2].lower(), tag[3]
         if element != "seg":
             raise ValueError(
-                f"{_place(text, tag, name)}: source and translations must be in files of their own; split them first. "
-                f"Received: {tag[0]}"
+                f"{_location(text, tag, name)}: source and translations must be in files of their own; split them "
+                f"first. Received: {tag[0]}"
             )
         if closes == (start is None):
             raise ValueError(
-                f"{_place(text, start or tag, name)}: every <seg> must end with </seg>. Received: {tag[0]}"
+                f"{_location(text, start or tag, name)}: every <seg> must end with </seg>. Received: {tag[0]}"
             )
         if closes or attributes.endswith("/"):
             inner = text[start.end() : tag.start()] if closes and start else ""
@@ -87,7 +87,7 @@ def segments_of(lines: Iterable[str], name: Path) -> Iterator[tuple[str, str]]:
         else:
             start = tag
     if start:
-        raise ValueError(f"{_place(text, start, name)}: every <seg> must end with </seg>. Received: {start[0]}")
+        raise ValueError(f"{_location(text, start, name)}: every <seg> must end with </seg>. Received: {start[0]}")
     if not count:
         raise ValueError(f"An XML file of sentences must have <seg> elements. Received: {name}, which has none")
 
@@ -102,11 +102,11 @@ def unescape(text: str) -> str:
 
 
 def _id(tag):
-    found = re.search(r"""\bid\s*=\s*["']?([^"'\s>]*)""", tag[3], re.IGNORECASE)
-    return found[1] if found else ""
+    match = re.search(r"""\bid\s*=\s*["']?([^"'\s>]*)""", tag[3], re.IGNORECASE)
+    return match[1] if match else ""
 
 
-def _place(text, tag, name):
+def _location(text, tag, name):
     return f"{name}, line {1 + text.count(chr(10), 0, tag.start())}"
 
 

@@ -5,8 +5,17 @@ import numbers
 import operator
 
 import numpy as np
+from keras import ops
 
 MOST = 2**31 - 1  # of a size: TensorFlow's shapes are of 32 bits in places
+
+
+def known_values(tensor):
+    """Returns the values of a tensor as an array, or `None` in a graph."""
+    try:
+        return np.asarray(ops.convert_to_numpy(tensor))
+    except Exception:  # a symbolic tensor: the exception depends on the backend
+        return None
 
 
 def as_python(value):

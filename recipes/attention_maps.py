@@ -29,7 +29,7 @@ Layers, heads and clusters are counted from 1, layers in the order in which they
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.texts import map_pictures as texts
-from recipes.engine.texts.runs import RECIPES, recipe_name
+from recipes.engine.texts.predicting import RECIPES, recipe_name
 from recipes.imagenet import map_pictures as images
 from recipes.translate import map_pictures as translations
 
@@ -61,15 +61,24 @@ COMMANDS = {
 def _parser():
     parser = make_parser("attention_maps", __doc__)
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    add = commands.add_parser
-    image = add("image", help="what one pixel attends to, over the image")
-    text = add("text", help="what the tokens of a sentence attend to")
-    classify = add("classify", help="accuracy of a classifier that sees maps alone")
-    clusters = add("clusters", help="clusters of a sentence's tokens, and the mask they make")
-    tokens = add("tokens", help="the tokens that each cluster has most of")
-    redundancy = add("redundancy", help="how much heads repeat each other")
-    queries = add("queries", help="where the queries of heads lie, by t-SNE")
-    ablation = add("ablation", help="how much worse translations are without each head")
+    helps = {
+        "image": "what one pixel attends to, over the image",
+        "text": "what the tokens of a sentence attend to",
+        "classify": "accuracy of a classifier that sees maps alone",
+        "clusters": "clusters of a sentence's tokens, and the mask they make",
+        "tokens": "the tokens that each cluster has most of",
+        "redundancy": "how much heads repeat each other",
+        "queries": "where the queries of heads lie, by t-SNE",
+        "ablation": "how much worse translations are without each head",
+    }
+    added = {name: commands.add_parser(name, help=text) for name, text in helps.items()}
+    _add_shared(**added)
+    _add_own(**added)
+    return parser
+
+
+def _add_shared(image, text, classify, clusters, tokens, redundancy, queries, ablation):
+    """Adds the options that several commands have."""
     for command in (image, classify):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.imagenet")
     for command in (text, clusters, tokens):
@@ -94,6 +103,10 @@ def _parser():
         kinds = ("encoder", "decoder", "cross")
         command.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")
         command.add_argument("--output", default="maps.png", help=".png, .svg or .pdf [maps.png]")
+
+
+def _add_own(image, classify, tokens, queries, ablation, **others):
+    """Adds the options that one command has."""
     image.add_argument("--files", nargs="+", required=True, help="image files")
     image.add_argument("--heads", nargs="+", type=int, help="[all]")
     image.add_argument("--pixel", nargs=2, type=int, help="row and column of what the network sees [its middle]")
@@ -110,7 +123,6 @@ def _parser():
     classify.add_argument("--epochs", type=int, default=30, help="[30]")
     classify.add_argument("--filters", type=int, default=256, help="width of the classifier's first stage [256]")
     classify.add_argument("--images", type=int, help="use only so many images of each split [all]")
-    return parser
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ The last two are of runs of `recipes.classify`, whose pooling has heads.
 
 import pathlib
 
+import numpy as np
+
+from keras_headattn._files import read_json, read_lines
 from keras_headattn._sentences import read_sentences
 from keras_headattn._terminal import shows_bar
 from keras_headattn.analysis import (
@@ -32,16 +35,20 @@ from keras_headattn.analysis import (
     draw_error_by_heads,
     draw_head_ablation,
     draw_reliability,
-    draw_text_heatmaps,
+    draw_word_scores,
     head_ablation,
-    write_text_heatmaps,
+    head_scores,
+    write_word_scores,
 )
 from recipes.engine.command import make_parser, one_line_errors
-from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
-from recipes.engine.finished import by_title, indices, save
+from recipes.engine.finished import by_title, folders_of_seeds, indices, save
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.report import markdown_table, mean_text
+from recipes.engine.run import Run
+from recipes.engine.seeds import summary
+from recipes.engine.tables import paired_test
 from recipes.engine.texts.data import read_tests
-from recipes.engine.texts.runs import load_predictor, read_predictions, runs_of
+from recipes.engine.texts.predicting import load_predictor, runs_of
 from recipes.glue import data as glue
 
 READ_TESTS = {"classify": read_tests, "glue": glue.read_tests}  # by the name of the recipe
@@ -119,16 +126,32 @@ def _scores(options):
 
 def _reliability(options):
     runs, (_, test) = _runs(options), _scores_and_test(options)
-    found = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
-    save(draw_reliability(found, title=f"Accuracy against confidence, {test}"), options.output)
+    predictions = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
+    save(draw_reliability(predictions, title=f"Accuracy against confidence, {test}"), options.output)
+
+
+def read_predictions(runs, test):
+    """Reads labels `(N,)` and probabilities `(N, C)` on a test set, of all seeds one below the other."""
+    labels, probabilities = [], []
+    for run in runs.values():
+        if run.read_config().predicts != "class":
+            raise ValueError(f"{run.folder} predicts no classes. Received: {run.read_config().predicts}")
+        names = list(read_lines(run.folder / "labels.txt"))
+        header, *lines = read_lines(run.results / test / "predictions.tsv")
+        rows = [line.split("\t") for line in lines]
+        labels += [names.index(row[0]) for row in rows]
+        probabilities += [[float(value) for value in row[2 : 2 + len(names)]] for row in rows]
+    return np.array(labels), np.array(probabilities)
 
 
 def _entropy(options):
     texts, predictors = list(read_sentences(options.file)), _predictors(options)
     if pairs := [title for title, (run, _) in predictors.items() if run.read_config().is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
-    found = {title: predict(texts) for title, (_, predict) in predictors.items()}
-    save(draw_entropy_cdf(found, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options.output)
+    predictions = {title: predict(texts) for title, (_, predict) in predictors.items()}
+    save(
+        draw_entropy_cdf(predictions, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options.output
+    )
 
 
 def _ablation(options):
@@ -164,22 +187,23 @@ def _heatmap(options):
     predictors = _predictors(options)
     pages = [_maps(predictors, text) for text in options.text]
     heads = options.heads and indices("--heads", options.heads, min(map(len, pages[0][1].values())))
+    texts, title = [head_scores(*page, heads) for page in pages], "What the heads attend to"
     if as_html:
-        write_text_heatmaps(options.output, pages, heads=heads)
+        write_word_scores(options.output, texts, title)
         print(options.output)
     else:
-        save(draw_text_heatmaps(*pages[0], heads=heads), options.output)
+        save(draw_word_scores(texts, title), options.output)
 
 
 def _maps(predictors, text):
     """Tokens of a text, and the weights of each model's heads."""
-    maps, found = {}, []
+    maps, all_tokens = {}, []
     for title, (_, predictor) in predictors.items():
         tokens, maps[title] = predictor.attention(text)
-        found.append(tokens)
-    if any(tokens != found[0] for tokens in found):
+        all_tokens.append(tokens)
+    if any(tokens != all_tokens[0] for tokens in all_tokens):
         raise ValueError(f"The runs must split the text into the same tokens. Draw them one by one. Received: {text}")
-    return found[0], maps
+    return all_tokens[0], maps
 
 
 def _errors(options):
@@ -196,8 +220,104 @@ def _errors(options):
                 + ", ".join(f"{name}={settings[kind][name]} and {ours[name]}" for name in differing)
             )
         row = errors.setdefault(kind, {}).setdefault(config.pooling_heads, [])
-        row += [1 - found["accuracy"] for found in scores[title].values()]
+        row += [1 - values["accuracy"] for values in scores[title].values()]
     save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options.output)
+
+
+def scores_by_seed(folder):
+    """Returns the scores of the finished runs in a folder: one run, or those of several seeds.
+
+    In a folder of such folders, `seed=1/seed=1` and so on, each has the means of its runs: say, of the fine-tunings of
+    one of several pre-trainings.
+
+    Returns:
+        Dictionary from seed to test set to measure to value or `None`, sorted by seed.
+
+    Raises:
+        ValueError: if there is no finished run.
+    """
+    by_seed = {}
+    for path in folders_of_seeds(folder):
+        if scores := Run(path, recipe=None).scores():
+            by_seed[_seed(path / "config.json")] = scores
+    if not by_seed:
+        by_seed = {int(path.name.removeprefix("seed=")): _means(path) for path in pathlib.Path(folder).glob("seed=*/")}
+    if not by_seed:
+        raise ValueError(
+            f"There is no finished run in the folder. Train one first, or several by --seeds. Received: {folder}"
+        )
+    return dict(sorted(by_seed.items()))
+
+
+def _seed(path):
+    settings = read_json(path)
+    if not isinstance(settings, dict) or not isinstance(settings.get("seed"), int):
+        raise ValueError(f"The settings of a run must have a seed. Received: {path}")
+    return settings["seed"]
+
+
+def _means(folder):
+    return {
+        test: {measure: values["mean"] for measure, values in measures.items()}
+        for test, measures in summary(scores_by_seed(folder)).items()
+    }
+
+
+def common_test(scores):
+    """The first test set that all runs have; an error if there is none. Takes scores by title, as `scores_by_seed`
+    returns them.
+
+    >>> common_test({"plain": {0: {"new": {}, "test": {}}}, "svgd": {0: {"test": {}}}})
+    'test'
+    """
+    common = set.intersection(*(set(tests) for seeds in scores.values() for tests in seeds.values()))
+    if not common:
+        raise ValueError(
+            "The runs must have a test set in common. Score one by the command `evaluate` of each. "
+            f"Received: {', '.join(scores)}"
+        )
+    return sorted(common)[0]
+
+
+def on_test(scores, test):
+    """The scores on one test set: from title to seed to measure to value. Takes scores by title, as `scores_by_seed`
+    returns them.
+    """
+    for title, seeds in scores.items():
+        for seed, tests in seeds.items():
+            if test not in tests:
+                raise ValueError(
+                    f"{title}, seed {seed}, has results on: {', '.join(sorted(tests))}. Received: --set {test}"
+                )
+    return {title: {seed: tests[test] for seed, tests in seeds.items()} for title, seeds in scores.items()}
+
+
+def markdown(scores, measures=None):
+    """Table of means, standard deviations and p values of what `on_test` returns; the others are compared with the
+    first.
+
+    >>> print(markdown({"plain": {0: {"f1": 0.5}}, "svgd": {0: {"f1": 0.7}}}))
+    | | plain | svgd | p |
+    |---|---:|---:|---:|
+    | f1 | 0.5000 | 0.7000 | – |
+    <BLANKLINE>
+    """
+    first, *others = scores
+    known = [measure for measure in next(iter(scores[first].values())) if measure != "examples"]
+    if measures and (unknown := set(measures) - set(known)):
+        raise ValueError(f"The measures are {', '.join(known)}. Received: {', '.join(sorted(unknown))}")
+    rows = []
+    for measure in measures or known:
+        columns = {title: _values(seeds, measure) for title, seeds in scores.items()}
+        rows.append([measure, mean_text(columns[first].values())])
+        for other in others:
+            p = paired_test(columns[first], columns[other])
+            rows[-1] += [mean_text(columns[other].values()), "–" if p is None else f"{p:.2g}"]
+    return "\n".join(markdown_table([first, *(part for other in others for part in (other, "p"))], rows)) + "\n"
+
+
+def _values(seeds, measure):
+    return {seed: scores[measure] for seed, scores in seeds.items() if scores.get(measure) is not None}
 
 
 COMMANDS = {

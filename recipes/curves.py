@@ -36,7 +36,7 @@ def draw(folders, quantities, output, by="epoch"):
     quiet_tensorflow()
 
     Line2D = optional_import("matplotlib.lines", "recipes").Line2D
-    histories = {path: history for found in runs.values() for path, history in found.items()}
+    histories = {path: history for run in runs.values() for path, history in run.items()}
     quantities = quantities or common_scores(histories)
     _check(histories, [*quantities, *(["training_seconds"] if by == "minutes" else [])])
     columns = 2 if len(quantities) == 4 else min(COLUMNS, len(quantities))
@@ -45,17 +45,17 @@ def draw(folders, quantities, output, by="epoch"):
     figure = new_figure(1 + 4 * columns, 0.8 + 3 * rows, f"Learning curves of {named}")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, quantity in zip(grid.flat, quantities, strict=False):
-        for number, found in enumerate(runs.values()):
-            for history in found.values():
-                axes.plot(_places(history, by), [logs[quantity] for logs in history], color=f"C{number}", marker=".")
+        for index, run in enumerate(runs.values()):
+            for history in run.values():
+                axes.plot(_places(history, by), [logs[quantity] for logs in history], color=f"C{index}", marker=".")
         axes.set(xlabel="epoch" if by == "epoch" else "minutes of training", ylabel=_named(quantity))
         axes.xaxis.get_major_locator().set_params(integer=by == "epoch")
         axes.grid(alpha=0.3)
         not_below_zero(axes, [logs[quantity] for history in histories.values() for logs in history])
     for axes in grid.flat[len(quantities) :]:
         axes.set_axis_off()
-    names = [title if len(found) == 1 else f"{title}, {len(found)} seeds" for title, found in runs.items()]
-    lines = [Line2D([], [], color=f"C{number}", marker=".") for number in range(len(names))]
+    names = [title if len(run) == 1 else f"{title}, {len(run)} seeds" for title, run in runs.items()]
+    lines = [Line2D([], [], color=f"C{index}", marker=".") for index in range(len(names))]
     figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(names)))
     save(figure, output)
 
@@ -69,13 +69,13 @@ def common_scores(histories):
     epochs = [logs for history in histories.values() for logs in history]
     common = [name for name in epochs[0] if all(name in logs for logs in epochs)]
     validated = {name.removeprefix("val_") for name in common if name.startswith("val_")} or {"loss"}
-    found = [name for name in common if name.removeprefix("val_") in validated]
-    if not found:
+    quantities = [name for name in common if name.removeprefix("val_") in validated]
+    if not quantities:
         raise ValueError(
             f"The runs have no scores in common. Name --quantities. Received: {', '.join(map(_recipe, histories))}"
         )
-    names = ["loss", *(name.removeprefix("val_") for name in found)]
-    return sorted(found, key=lambda name: (names.index(name.removeprefix("val_")), name.startswith("val_")))
+    names = ["loss", *(name.removeprefix("val_") for name in quantities)]
+    return sorted(quantities, key=lambda name: (names.index(name.removeprefix("val_")), name.startswith("val_")))
 
 
 def _recipe(path):
@@ -88,7 +88,7 @@ def _recipe(path):
 
 def _histories(folder):
     """Returns the histories of a run or of its seeds, by path."""
-    paths = [found / "history.json" for found in folders_of_seeds(folder)]
+    paths = [seed_folder / "history.json" for seed_folder in folders_of_seeds(folder)]
     histories = {path: read_json(path) for path in paths if path.exists()}
     if not any(histories.values()):
         raise ValueError(

@@ -15,29 +15,48 @@ command goes on after an interruption, however hard, and tries failed runs again
 
 import argparse
 import dataclasses
+import io
 import pathlib
+import statistics
 import sys
 
+import numpy as np
+
+from keras_headattn._files import write_atomically
+from keras_headattn.utils import new_figure, not_below_zero
 from recipes.classify.__main__ import RECIPE as CLASSIFY
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
-from recipes.engine.paper_plots import write_tables
-from recipes.engine.paper_tables import RELATIVE_TIME, Cell, Table, read_scores, with_relative_time
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import config_modules
 from recipes.engine.settings import Heads
 from recipes.engine.subruns import outcome, train_all
+from recipes.engine.tables import (
+    RELATIVE_TIME,
+    Cell,
+    Table,
+    as_csv,
+    markdown,
+    published_value,
+    quantities_of,
+    read_scores,
+    values_of,
+    with_relative_time,
+)
 from recipes.glue.__main__ import RECIPE as GLUE
 from recipes.graphs.__main__ import RECIPE as GRAPHS
 from recipes.imagenet.__main__ import RECIPE as IMAGENET
+from recipes.lm.__main__ import RECIPE as LM
 from recipes.rationales.__main__ import RECIPE as RATIONALES
 from recipes.translate.__main__ import RECIPE as TRANSLATE
 
-WITH_TABLES = CLASSIFY, GLUE, GRAPHS, IMAGENET, RATIONALES, TRANSLATE
+WITH_TABLES = CLASSIFY, GLUE, GRAPHS, IMAGENET, LM, RATIONALES, TRANSLATE
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
 OF_DATA = {"checkpoint", "records", "score", "vocabulary_size"}  # settings of rows that are not for --embedded
 OWN = {"seed", "run", "export"}  # settings that the sweep sets
+WITHOUT_TEST = ("training", "validation")  # data of measures that need no test set
+NOTHING = {("training", "validation loss"): ""}  # what is drawn before a run has finished
 
 
 def main(arguments=None):
@@ -46,9 +65,8 @@ def main(arguments=None):
         recipe, table, options = parse(arguments)
         recipe, table = (recipe, _part_of(table, options)) if table else attentions_by_heads(options)
         cells = plan(recipe, table, options)
-        runs = {config.run for _, config in cells}
-        for _, config in cells:
-            if getattr(config, "checkpoint", None) not in runs:  # another run is not there yet
+        for cell, config in cells:
+            if "after" not in table.columns[cell.column]:  # the run that it begins with is not there yet
                 recipe.check(config)
         quiet_tensorflow()
         sweep(recipe, table, cells, _folder(options), options.table_only)
@@ -63,7 +81,7 @@ def parse(arguments):
 def _parser(recipe=None, table=None):
     parser = make_parser("sweep", __doc__)
     parser.add_argument("--runs", help="folder of the runs, table and plot [runs/TABLE, of --quick runs/quick_TABLE]")
-    own = set(OWN)
+    without = set(OWN)
     if table:
         parser.description = f"{table.title}\n\nRows: {', '.join(table.rows)}"
         parser.add_argument("--rows", nargs="+", choices=list(table.rows), metavar="ROW", help="[all]")
@@ -72,18 +90,18 @@ def _parser(recipe=None, table=None):
             parser.add_argument(
                 "--table-columns", nargs="+", choices=names, metavar="COLUMN", help=f"[{' '.join(names)}]"
             )
-        own |= {name for changes in (*table.rows.values(), *table.columns.values()) for name in changes}
+        without |= {name for changes in (*table.rows.values(), *table.columns.values()) for name in changes}
         parser.set_defaults(name=table.name)
     else:
         recipe = TRANSLATE
         parser.add_argument("--attentions", nargs="+", default=ATTENTIONS, help=f"[{' '.join(ATTENTIONS)}]")
         parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
-        own |= {"attention", "attention_arguments", "num_heads"}
+        without |= {"attention", "attention_arguments", "num_heads"}
         parser.set_defaults(name="sweep")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="several: mean and standard deviation [0]")
     parser.add_argument("--table-only", action="store_true", help="table and plot of what has finished; no training")
     parser.add_argument("--quick", action="store_true", help="see that it works: tiny models, two epochs")
-    recipe.add_settings(parser, without=own)
+    recipe.add_settings(parser, without=without)
     if table:
         parser.set_defaults(config=table.config)
     return parser
@@ -134,11 +152,12 @@ def attentions_by_heads(options):
     """Returns the recipe of translation and the `Table` of all attentions with all numbers of heads."""
     rows = {}
     for attention in options.attentions:
-        own = _attention(attention)
-        given = [
-            str(value) if name == "key_dim" else f"{name}={value}" for name, value in own["attention_arguments"].items()
+        settings = _attention(attention)
+        arguments = [
+            str(value) if name == "key_dim" else f"{name}={value}"
+            for name, value in settings["attention_arguments"].items()
         ]
-        rows[own["attention"] + (f":{','.join(given)}" if given else "")] = own
+        rows[settings["attention"] + (f":{','.join(arguments)}" if arguments else "")] = settings
     columns = {heads: {"num_heads": heads} for heads in options.heads}
     return TRANSLATE, Table(title="Scores by the number of heads", rows=rows, columns=columns, over="heads")
 
@@ -162,17 +181,18 @@ def plan(recipe, table, options):
     cells, folders = [], {}
     for row, of_row in table.rows.items():
         for column, of_column in table.columns.items():
-            own = {key: of_column[key] for key in of_column if key not in ("column", "after")}
-            config = _settings_of(recipe, options, of_row, of_column.get("column", column)).changed(own)
-            if config.data == "train" and not getattr(config, "test", True):
+            changes = {key: of_column[key] for key in of_column if key not in ("column", "after")}
+            config = _settings_of(recipe, options, of_row, of_column.get("column", column)).changed(changes)
+            scores_tests = not table.measures or any(data not in WITHOUT_TEST for data, _ in table.measures)
+            if config.data == "train" and not config.test and scores_tests:
                 raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
             for seed in dict.fromkeys(options.seeds):
                 cell = Cell(row, column, seed)
-                own = dict(seed=seed, run=str(_folder(options) / table.folder(cell)), export=None)
+                changes = dict(seed=seed, run=str(_folder(options) / table.folder(cell)), export=None)
                 if "after" in of_column:
                     before = Cell(row, of_column["after"], seed)
-                    own["checkpoint"] = str(_folder(options) / table.folder(before))
-                run = config.changed(own)
+                    changes["checkpoint"] = str(_folder(options) / table.folder(before))
+                run = config.changed(changes)
                 folder = folders.setdefault(repr(dataclasses.replace(run, run="")), run.run)
                 cells.append((cell, dataclasses.replace(run, run=folder)))
     return cells
@@ -209,8 +229,8 @@ def sweep(recipe, table, cells, folder, table_only=False):
         runs.setdefault(config.run, (config, table.run_name(cell)))
 
     def report():
-        found = [find(recipe, *each) for each in cells]
-        write_tables(with_relative_time(found, table) if RELATIVE_TIME in table.measures else found, table, folder)
+        results = [find(recipe, *pair) for pair in cells]
+        write_tables(with_relative_time(results, table) if RELATIVE_TIME in table.measures else results, table, folder)
 
     train_all(
         recipe,
@@ -229,6 +249,128 @@ def find(recipe, cell, config):
     if ended["error"]:
         return dataclasses.replace(cell, error=ended["error"])
     return dataclasses.replace(cell, scores=read_scores(config.run))
+
+
+def write_tables(cells, table, folder):
+    """Writes `sweep.md`, `sweep.csv` and `sweep.png` to the folder."""
+    folder = pathlib.Path(folder)
+    write_atomically(folder / "sweep.md", markdown(cells, table).encode("utf-8"))
+    write_atomically(folder / "sweep.csv", as_csv(cells).encode("utf-8"))
+    write_atomically(folder / "sweep.png", plot(cells, table))
+
+
+def plot(cells, table):
+    """Draws the table: bytes of a PNG."""
+    file = io.BytesIO()
+    draw(cells, table).savefig(file, dpi=110, format="png")
+    return file.getvalue()
+
+
+def draw(cells, table):
+    """Returns the figure of a table, with the deviation of seeds."""
+    seeds = len({cell.seed for cell in cells})
+    title = table.title + (f"; mean ± deviation of {seeds} seeds" if seeds > 1 else "")
+    if table.scatter:
+        figure = new_figure(7, 5, title)
+        _scatter(figure.subplots(), cells, table)
+    else:
+        figure = _panels(cells, table, title)
+    legends = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes]
+    legend = {label: handle for pairs in legends for label, handle in pairs}
+    shown = {label: legend[label] for name in table.rows for label in (name, f"{name}, published") if label in legend}
+    if not table.over:  # the papers' figures look alike in all rows
+        published = [shown.pop(label) for label in [*shown] if label.endswith(", published")]
+        shown |= {"published": published[0]} if published else {}
+    if shown:
+        widest = 0.6 + 0.09 * max(map(len, shown))  # inches
+        columns = max(1, int(figure.get_figwidth() / widest))
+        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
+    return figure
+
+
+def _panels(cells, table, title):
+    """Returns a figure with a row of panels for each data set."""
+    quantities = list(quantities_of(cells, table) or NOTHING)
+    if table.headlines:
+        quantities = [None]
+    rows = {}
+    for quantity in quantities:
+        rows.setdefault(quantity and quantity[0], []).append(quantity)
+    columns = max(map(len, rows.values()))
+    width = 1.0 + 0.28 * len(table.rows) * len(table.columns)
+    figure = new_figure(max(7.5, max(3.8, 0 if table.over else width) * columns), 3 * len(rows) + 0.6, title)
+    for line, (data, measures) in zip(figure.subplots(len(rows), columns, squeeze=False), rows.items(), strict=True):
+        for axes in line[len(measures) :]:
+            axes.set_axis_off()
+        for axes, measure in zip(line, measures, strict=False):
+            (_curves if table.over else _bars)(axes, cells, table, measure)
+        line[0].set_title(data or "", loc="left", fontsize=10)
+    return figure
+
+
+def _style(index):
+    return dict(color=f"C{index}", marker="osD^vP*X"[index % 8], markersize=5)
+
+
+def _curves(axes, cells, table, measure):
+    for index, row in enumerate(table.rows):
+        scores = {column: [*values_of(cells, table, row, column, measure).values()] for column in table.columns}
+        scores = dict(sorted((column, values) for column, values in scores.items() if values))
+        means, deviations = (
+            [statistics.fmean(values) for values in scores.values()],
+            [*map(_deviation, scores.values())],
+        )
+        axes.errorbar([*scores], means, deviations, capsize=3, label=row, **_style(index))
+        published = {column: published_value(table, row, column, measure) for column in table.columns}
+        if points := {column: value for column, value in published.items() if value is not None}:
+            style = _style(index) | dict(linestyle="--", markerfacecolor="none", alpha=0.6)
+            axes.plot(points.keys(), points.values(), label=f"{row}, published", **style)
+    axes.set(xlabel=table.over, ylabel=measure[1])
+    if min(table.columns) >= 1:  # numbers of heads
+        axes.set_xscale("log", base=2)
+    axes.set_xticks([*table.columns], list(map(str, table.columns)))
+    axes.set_xticks([], minor=True)
+    axes.grid(alpha=0.3)
+    not_below_zero(axes, [score[0] for cell in cells if (score := cell.score(measure))])
+
+
+def _bars(axes, cells, table, measure):
+    """Draws a group of bars for each column; the paper's figures are lines across them."""
+    width = 0.8 / len(table.rows)
+    for row_index, row in enumerate(table.rows):
+        for column_index, column in enumerate(table.columns):
+            column_measure = measure or table.headlines[column]
+            x = column_index + (row_index - (len(table.rows) - 1) / 2) * width
+            if values := [*values_of(cells, table, row, column, column_measure).values()]:
+                label = row if column_index == 0 else None
+                mean = statistics.fmean(values)
+                axes.bar(x, mean, 0.9 * width, yerr=_deviation(values), capsize=3, color=f"C{row_index}", label=label)
+            value = published_value(table, row, column, column_measure)
+            if value is not None:
+                ends = x - 0.45 * width, x + 0.45 * width
+                axes.plot(ends, (value, value), color="black", linestyle=":", label=f"{row}, published")
+    axes.set_xticks(range(len(table.columns)), list(map(str, table.columns)))
+    axes.set(ylabel=measure[1] if measure else "score")
+    axes.grid(axis="y", alpha=0.3)
+
+
+def _scatter(axes, cells, table):
+    """Draws the second measure against the first, a point for each row."""
+    for index, row in enumerate(table.rows):
+        for column in table.columns:
+            x, y = ([*values_of(cells, table, row, column, measure).values()] for measure in table.scatter)
+            if x and y:
+                axes.errorbar(np.mean(x), np.mean(y), _deviation(y), capsize=3, label=row, **_style(index))
+            x, y = (published_value(table, row, column, measure) for measure in table.scatter)
+            if x is not None and y is not None:
+                style = _style(index) | dict(markerfacecolor="none", linestyle="none")
+                axes.plot([x], [y], label=f"{row}, published", **style)
+    axes.set(xlabel=table.scatter[0][1], ylabel=table.scatter[1][1])
+    axes.grid(alpha=0.3)
+
+
+def _deviation(values):
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 if __name__ == "__main__":

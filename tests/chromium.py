@@ -139,6 +139,7 @@ class Page:
         self.js(f"document.querySelector({json.dumps(selector)}).select()")
         self.js(f"document.querySelector({json.dumps(selector)}).focus()")
         self("Input.insertText", text=text)
+        self.wait(f"document.querySelector({json.dumps(selector)}).value === {json.dumps(text)}")
 
     def press(self, key):
         """Presses a key such as Enter or ArrowRight."""

@@ -44,18 +44,20 @@ def pytest_collection_modifyitems(items):
     slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split()
     if gone := [name for name in slow if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/slow.txt names files that are not there. Received: {', '.join(gone)}")
-    nightly = (ROOT / "tests" / "nightly.txt").read_text(encoding="utf-8").splitlines()[1:]
+    nightly = {*(ROOT / "tests" / "nightly.txt").read_text(encoding="utf-8").splitlines()[1:]}
     for name in nightly:
         file, _, test = name.partition("::")
-        if f"def {test.partition('[')[0]}(" not in (ROOT / "tests" / file).read_text(encoding="utf-8"):
+        path = ROOT / "tests" / file
+        if not path.exists() or test and f"def {test.partition('[')[0]}(" not in path.read_text(encoding="utf-8"):
             raise pytest.UsageError(f"tests/nightly.txt names a test that is not there. Received: {name}")
     for item in items:
-        name = f"{item.path.relative_to(ROOT / 'tests').as_posix()}::{item.name}"
-        if name in nightly or name.partition("[")[0] in nightly:
+        file = item.path.relative_to(ROOT / "tests").as_posix()
+        name = f"{file}::{item.name}"
+        if nightly & {file, name, name.partition("[")[0]}:
             item.add_marker("nightly")
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
-        if item.path.relative_to(ROOT / "tests").as_posix() in slow:
+        if file in slow:
             item.add_marker("slow")
     places = {name: place for place, name in enumerate(slow)}
     items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").as_posix(), len(slow)))

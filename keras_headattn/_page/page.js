@@ -28,7 +28,7 @@ function shownPieces(pieces) {
   return pieces.map((piece) => {
     if (piece.unknown) return { text: piece.text, space: true, unknown: true };
     const space = !joined || piece.startsWith("\u2581") || /^<.*>$/.test(piece);
-    const text = (joined ? piece.replaceAll("\u2581", " ").trim() : piece) || "\u2423";
+    const text = (joined ? piece.replaceAll("\u2581", " ").trim() : piece.replaceAll("\n", "\u21b5").replace(/^ +$/, "")) || "\u2423";
     return { text, space, special: /^(<.+>|\[[A-Z]+\])$/.test(piece) || text === "\u2423" };
   });
 }
@@ -558,7 +558,8 @@ function viewOfAnswer(model, answer, texts) {
   }
   const classes = answer.classes?.slice(0, 6).map((name, index) => [name, answer.scores[index]]);
   const values = answer.values === undefined ? undefined : number(answer.values);
-  return { model, classes, answer: values, layers, note: noteOf(answer, layers[0]?.keys.length) };
+  const score = answer.texts && answer.scores;
+  return { model, classes, score, answer: answer.texts ?? values, layers, note: noteOf(answer, layers[0]?.keys.length) };
 }
 
 // A sentence if the model did not read all of the text.
@@ -603,7 +604,8 @@ async function definitionsOf(model, signal) {
 function fieldsOf({ serving_default: signature }) {
   const names = { text: "Text", second_text: "Second text" };
   const asked = { question: "Question", context: "Text" };
-  return [names, asked].map(Object.entries).find(([[first]]) => signature?.inputs[first])?.filter(([input]) => signature.inputs[input]);
+  const written = { prompts: "Beginning of a text" };
+  return [names, asked, written].map(Object.entries).find(([[first]]) => signature?.inputs[first])?.filter(([input]) => signature.inputs[input]);
 }
 
 // Entities or answers with their scores; undefined for other models. A batch pads them with empty ones.
@@ -638,7 +640,7 @@ async function askModel(model, texts, signal) {
   const nothing = parts?.length === 0 ? "Nothing was found." : undefined;
   return {
     model,
-    answer: found.translations ?? (classes ? nothing : String(found.values)),
+    answer: found.translations ?? found.texts?.join("\n") ?? (classes ? nothing : String(found.values)),
     score: classes ? undefined : found.scores,
     classes,
     note,
@@ -716,7 +718,7 @@ function offerExamples(examples) {
   const buttons = examples.slice(0, 3).map((example) => {
     const text = Object.values(example).join(" | ");
     const onclick = () => {
-      $("text").value = example.text ?? example.question;
+      $("text").value = example.text ?? example.question ?? example.prompts;
       $("second-text").value = example.second_text ?? example.context ?? "";
       $("ask").requestSubmit();
     };

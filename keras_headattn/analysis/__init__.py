@@ -13,6 +13,7 @@ from keras_headattn.analysis._calibration import (
 )
 from keras_headattn.analysis._clusters import cluster_tokens, draw_cluster_tokens, draw_clusters
 from keras_headattn.analysis._faithfulness import aopc, comprehensiveness, sufficiency, top_words
+from keras_headattn.analysis._head_statistics import draw_head_statistics, head_statistics
 from keras_headattn.analysis._heads import (
     draw_error_by_heads,
     draw_head_ablation,
@@ -20,7 +21,6 @@ from keras_headattn.analysis._heads import (
     head_distance,
     max_num_heads,
 )
-from keras_headattn.analysis._heatmaps import draw_text_heatmaps, write_text_heatmaps
 from keras_headattn.analysis._lime import fit_lime, lime, lime_samples
 from keras_headattn.analysis._map_drawings import draw_image_maps, draw_text_maps
 from keras_headattn.analysis._map_page import write_attention_page
@@ -32,7 +32,7 @@ from keras_headattn.analysis._redundancy import (
     head_redundancy_matrix,
     layer_redundancy,
 )
-from keras_headattn.analysis._word_pictures import draw_word_scores, write_word_scores
+from keras_headattn.analysis._word_pictures import draw_word_scores, head_scores, write_word_scores
 from keras_headattn.analysis._word_removal import leave_one_out, random_scores, remove_words
 
 __all__ = [
@@ -48,10 +48,10 @@ __all__ = [
     "draw_error_by_heads",
     "draw_head_ablation",
     "draw_head_redundancy",
+    "draw_head_statistics",
     "draw_image_maps",
     "draw_queries",
     "draw_reliability",
-    "draw_text_heatmaps",
     "draw_text_maps",
     "draw_word_scores",
     "evaluate_classifier",
@@ -62,7 +62,9 @@ __all__ = [
     "head_importance",
     "head_redundancy",
     "head_redundancy_matrix",
+    "head_statistics",
     "layer_redundancy",
+    "head_scores",
     "leave_one_out",
     "lime",
     "lime_samples",
@@ -76,6 +78,5 @@ __all__ = [
     "sufficiency",
     "top_words",
     "write_attention_page",
-    "write_text_heatmaps",
     "write_word_scores",
 ]

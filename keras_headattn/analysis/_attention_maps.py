@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -6,6 +7,9 @@ import numpy as np
 
 from keras_headattn._private import flatten_layers
 from keras_headattn.layers import Attention, capture_intermediates
+from keras_headattn.layers._intermediates import record
+
+OF_KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 
 
 @dataclasses.dataclass
@@ -39,7 +43,8 @@ def attention_maps(
     """Runs a model once and returns the maps of its attention layers.
 
     Args:
-        model: model or layer that contains attention layers of this library.
+        model: model or layer that contains attention layers of this library, or Keras's `MultiHeadAttention` or
+            `GroupQueryAttention`, which have `weights` alone.
         *inputs, **call_arguments: arguments of the call.
 
     Returns:
@@ -55,20 +60,39 @@ def attention_maps(
     >>> maps["attention"].weights.shape
     (2, 4, 5, 5)
     """
-    layers = {layer.path: layer for layer in flatten_layers(model) if isinstance(layer, Attention)}
+    layers = {layer.path: layer for layer in flatten_layers(model) if isinstance(layer, (Attention, *OF_KERAS))}
     if not layers:
         raise ValueError(
-            "`model` must have an attention layer of keras_headattn, and be built: call it first. "
+            "`model` must have an attention layer of keras_headattn or Keras, and be built: call it first. "
             f"Received: model={model}"
         )
-    with capture_intermediates() as found:
+    with capture_intermediates() as intermediates, contextlib.ExitStack() as stack:
+        for layer in layers.values():
+            if isinstance(layer, OF_KERAS):
+                stack.enter_context(_recorded(layer))
         model(*inputs, **call_arguments)
-    return {path: _maps(layers[path], tensors) for path, tensors in found.items() if path in layers}
+    return {path: _maps(layers[path], tensors) for path, tensors in intermediates.items() if path in layers}
+
+
+@contextlib.contextmanager
+def _recorded(layer):
+    """Lets one of Keras's layers record its weights."""
+
+    def call(*args, return_attention_scores=False, **arguments):
+        output, weights = type(layer).call(layer, *args, return_attention_scores=True, **arguments)
+        record(layer, weights=weights)
+        return (output, weights) if return_attention_scores else output
+
+    object.__setattr__(layer, "call", call)
+    try:
+        yield
+    finally:
+        object.__delattr__(layer, "call")
 
 
 def _maps(layer, tensors):
     names = {field.name for field in dataclasses.fields(AttentionMaps)}
-    if not layer.carries_logits:
+    if not getattr(layer, "carries_logits", False):
         names.remove("logits")
     arrays = {
         name: keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))

@@ -247,4 +247,4 @@ def _mean_area(area, labels, probabilities):
     if len(labelled) == 1:
         return np.nan
     classes = [1] if probabilities.shape[1] == 2 else labelled
-    return np.mean([area(labels == number, probabilities[:, number]) for number in classes])
+    return np.mean([area(labels == label, probabilities[:, label]) for label in classes])

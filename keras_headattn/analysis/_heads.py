@@ -74,7 +74,7 @@ def _number(value):
 
 def _maskings(model):
     """Returns `(heads, context manager that masks a head)` of each attention layer, by path."""
-    found = {}
+    maskings = {}
     for layer in flatten_layers(model):
         head_kernel = getattr(layer, "head_kernel", None)
         if layer.name == "attention_output" and len(layer.kernel.shape) > 2:
@@ -86,11 +86,11 @@ def _maskings(model):
         else:
             continue
         name, times = path, 0
-        while name in found:
+        while name in maskings:
             times += 1
             name = f"{path}_{times}"
-        found[name] = heads, without
-    return found
+        maskings[name] = heads, without
+    return maskings
 
 
 @contextlib.contextmanager
@@ -117,9 +117,9 @@ def _without_output(model, layer, heads, head):
     def masked_call(*args, **kwargs):
         calls.append(args)
         outputs = call(*args, **kwargs)
-        output, *others = outputs if isinstance(outputs, tuple) else (outputs,)
+        output, *rest = outputs if isinstance(outputs, tuple) else (outputs,)
         output = keras.ops.where(kept, output, keras.ops.zeros_like(output))
-        return (output, *others) if others else output
+        return (output, *rest) if rest else output
 
     layer.call = masked_call
     _compile_anew(model)
@@ -165,16 +165,16 @@ def draw_head_ablation(
     check_named("models", models)
     for name, drops in models.items():
         check_named(f"models[{name!r}]", drops)
-    drops = {name: np.concatenate([np.ravel(heads) for heads in found.values()]) for name, found in models.items()}
+    drops = {name: np.concatenate([np.ravel(heads) for heads in layers.values()]) for name, layers in models.items()}
     widths = [3.2 if bins else min(12, max(3.2, 0.9 + 0.2 * len(heads))) for heads in drops.values()]
     figure = new_figure(sum(widths), 3.8, f"Drop in {measure} without each head" if title is None else title)
     grid = figure.subplots(1, len(models), sharex=bool(bins), sharey=True, squeeze=False, width_ratios=widths)[0]
     edges = np.histogram_bin_edges(np.concatenate([*drops.values()]), bins or 1)
-    for axes, (name, found) in zip(grid, models.items(), strict=True):
+    for axes, (name, layers) in zip(grid, models.items(), strict=True):
         if bins:
             _histogram(axes, drops[name], edges, measure)
         else:
-            _bars(axes, drops[name], {layer: np.size(heads) for layer, heads in found.items()})
+            _bars(axes, drops[name], {layer: np.size(heads) for layer, heads in layers.items()})
         axes.set_title(f"{name}, {len(drops[name])} heads", fontsize=9)
     grid[0].set_ylabel("heads" if bins else f"drop in {measure}")
     return figure
@@ -196,8 +196,8 @@ def _bars(axes, drops, sizes):
         mark_parts(axes, [*sizes.values()], short_names(sizes), both=False)
         axes.set_xlabel("heads, by layer")
     else:
-        numbers = range(0, len(drops), -(-len(drops) // 30))
-        axes.set_xticks(numbers, [number + 1 for number in numbers], fontsize=8)
+        ticks = range(0, len(drops), -(-len(drops) // 30))
+        axes.set_xticks(ticks, [tick + 1 for tick in ticks], fontsize=8)
         axes.set_xlabel("head")
 
 
@@ -253,13 +253,13 @@ def draw_error_by_heads(
     axes = figure.add_subplot()
     for name, errors in models.items():
         heads = sorted(errors)
-        means = [np.mean(errors[number]) for number in heads]
-        deviations = [np.std(errors[number], ddof=1) if len(errors[number]) > 1 else 0 for number in heads]
+        means = [np.mean(errors[count]) for count in heads]
+        deviations = [np.std(errors[count], ddof=1) if len(errors[count]) > 1 else 0 for count in heads]
         axes.errorbar(heads, means, deviations, marker="o", markersize=4, capsize=3, linewidth=1.2, label=name)
     axes.set(xlabel="heads", ylabel=f"{measure}, mean ± deviation of seeds")
     axes.set_xscale("log", base=2)
-    numbers = sorted({number for errors in models.values() for number in errors})
-    axes.set_xticks(numbers, list(map(str, numbers)))
+    counts = sorted({count for errors in models.values() for count in errors})
+    axes.set_xticks(counts, list(map(str, counts)))
     axes.set_xticks([], minor=True)
     not_below_zero(axes, [error for errors in models.values() for seeds in errors.values() for error in seeds])
     axes.legend(fontsize=8)

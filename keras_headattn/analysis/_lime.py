@@ -51,11 +51,11 @@ def lime(
     """
     check_positive("samples", samples)
     removal = WordRemoval(predict, texts, second_texts, keep_second)
-    rows = (lime_samples(size, samples, seed=[seed, number]) for number, size in enumerate(removal.sizes))
+    rows = (lime_samples(size, samples, seed=[seed, index]) for index, size in enumerate(removal.sizes))
     scores = []
-    for number, (kept, found) in enumerate(removal.probabilities(rows, progress)):
-        features = num_features[number] if isinstance(num_features, Sequence) else num_features
-        scores.append(fit_lime(kept, found[:, class_of(classes, number, found[0])], features))
+    for index, (kept, probabilities) in enumerate(removal.probabilities(rows, progress)):
+        features = num_features[index] if isinstance(num_features, Sequence) else num_features
+        scores.append(fit_lime(kept, probabilities[:, class_of(classes, index, probabilities[0])], features))
     return scores
 
 
@@ -131,11 +131,11 @@ def _ridge(kept, targets, weights, penalty):
     return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
 
 
-def _forward(kept, targets, weights, number):
+def _forward(kept, targets, weights, num_features):
     """Selects words greedily by how much more of the targets they explain."""
     x, y = _centred(kept, targets, weights)
     chosen = []
-    for _ in range(number):
+    for _ in range(num_features):
         squares = np.square(x).sum(axis=0)
         gains = np.divide(np.square(y @ x), squares, out=np.zeros(len(squares)), where=squares > 1e-9)
         gains[chosen] = -1

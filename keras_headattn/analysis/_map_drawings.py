@@ -46,7 +46,7 @@ def draw_image_maps(
     if image.ndim != 3:
         raise ValueError(f"`image` must be (height, width, 3). Received: image of shape {image.shape}")
     pixel = (image.shape[0] // 2, image.shape[1] // 2) if pixel is None else pixel
-    if not all(0 <= place < limit for place, limit in zip(pixel, image.shape, strict=False)):
+    if not all(0 <= coordinate < limit for coordinate, limit in zip(pixel, image.shape, strict=False)):
         raise ValueError(f"`pixel` must be in the image of {image.shape[:2]} pixels. Received: pixel={pixel}")
     grids = {name: _of_pixel(name, weights, size, pixel, image.shape) for name, weights in maps.items()}
     heads = range(max(map(len, grids.values()))) if heads is None else heads
@@ -59,22 +59,22 @@ def draw_image_maps(
         alike = [other for other in grids.values() if other.shape[1:] == grid.shape[1:]]
         shown = [other[head].ravel() for other in alike for head in heads if head < len(other)]
         _draw_heads(figure, row, image, grid, heads, weight_colors(np.array(shown or [[0]]), "viridis"))
-    for place, name in zip(rows[0], ["image", *(f"head {head + 1}" for head in heads)], strict=True):
-        place.set_title(name, fontsize=8)
-    for place in rows.flat:
-        place.set(xticks=[], yticks=[])
+    for axes, name in zip(rows[0], ["image", *(f"head {head + 1}" for head in heads)], strict=True):
+        axes.set_title(name, fontsize=8)
+    for axes in rows.flat:
+        axes.set(xticks=[], yticks=[])
     return figure
 
 
 def _draw_heads(figure, row, image, grid, heads, colors):
     picture = None
     extent = (-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5)
-    for place, head in zip(row[1:], heads, strict=True):
+    for axes, head in zip(row[1:], heads, strict=True):
         if head >= len(grid):
-            place.set_axis_off()
+            axes.set_axis_off()
         else:
-            place.imshow(image)
-            picture = place.imshow(grid[head], alpha=0.7, interpolation="bilinear", extent=extent, **colors)
+            axes.imshow(image)
+            picture = axes.imshow(grid[head], alpha=0.7, interpolation="bilinear", extent=extent, **colors)
     if picture is not None:
         bar = figure.colorbar(picture, ax=row, label="weight", pad=0.02)
         bar.ax.tick_params(labelsize=7)
@@ -134,18 +134,18 @@ def draw_text_maps(
     figure = new_figure(left + columns * (cell * len(keys) + 0.15) + 0.9, height + 0.4, title)
     figure.set_layout_engine("compressed")  # squares leave no gaps
     grid = figure.subplots(len(rows), columns, squeeze=False)
-    for places, row in zip(grid, rows, strict=True):
-        for place in places[len(row) :]:
-            place.set_axis_off()
-        for place, (name, part) in zip(places, row.items(), strict=False):
-            picture = place.imshow(part, **colors)
-            place.set_title(textwrap.fill(name, max(10, int(cell * len(keys) / 0.06))), fontsize=8)
-            place.set_xticks(range(len(keys)), list(map(shown, keys)), rotation=90, fontsize=7, parse_math=False)
-            names = list(map(shown, queries)) if place is places[0] else [""] * len(queries)
-            place.set_yticks(range(len(queries)), names, fontsize=7, parse_math=False)
-        places[0].set_ylabel("query: attends", fontsize=8)
-    for place in grid[-1]:
-        place.set_xlabel("key: is attended to", fontsize=8)
+    for row_axes, row in zip(grid, rows, strict=True):
+        for axes in row_axes[len(row) :]:
+            axes.set_axis_off()
+        for axes, (name, part) in zip(row_axes, row.items(), strict=False):
+            picture = axes.imshow(part, **colors)
+            axes.set_title(textwrap.fill(name, max(10, int(cell * len(keys) / 0.06))), fontsize=8)
+            axes.set_xticks(range(len(keys)), list(map(shown, keys)), rotation=90, fontsize=7, parse_math=False)
+            names = list(map(shown, queries)) if axes is row_axes[0] else [""] * len(queries)
+            axes.set_yticks(range(len(queries)), names, fontsize=7, parse_math=False)
+        row_axes[0].set_ylabel("query: attends", fontsize=8)
+    for axes in grid[-1]:
+        axes.set_xlabel("key: is attended to", fontsize=8)
     figure.colorbar(picture, ax=grid, label="weight", shrink=min(1, 2.5 / height), aspect=15)
     return figure
 

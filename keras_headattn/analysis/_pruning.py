@@ -53,15 +53,15 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
             raise ValueError(f"Weights must be plain, not quantized or with LoRA. Received: {layer.path} of `model`")
     pruned = rebuilt(model, functools.partial(_smaller, keep=keep))
     kept = _choose(layers, importance, keep)
-    places = {  # by variable: the number of heads, and the heads to keep
+    selections = {  # by variable: the number of heads, and the heads to keep
         id(weight): (_plan(type(layer), layer.get_config(), keep)[1], kept[path])
         for path, layer in layers.items()
         for weight in layer.weights
     }
     for old, new in zip(model.weights, pruned.weights, strict=True):
         value = keras.ops.convert_to_numpy(old)
-        place = places.get(id(old), (1, np.zeros(1, "int64")))
-        new.assign(value if value.shape == tuple(new.shape) else _part(value, new.shape, old.path, *place))
+        selection = selections.get(id(old), (1, np.zeros(1, "int64")))
+        new.assign(value if value.shape == tuple(new.shape) else _part(value, new.shape, old.path, *selection))
     return pruned
 
 
@@ -96,7 +96,7 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
 
     kernels = {path: layer.output_dense.kernel for path, layer in attention_layers(model).items()}
     totals: dict[str, Any] = dict.fromkeys(kernels, 0.0)
-    number = 0
+    num_batches = 0
 
     @tf.function(reduce_retracing=True)
     def gradients(x, y, sample_weight):
@@ -106,13 +106,13 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
 
     for batch in batches:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-        number += 1
+        num_batches += 1
         for (path, kernel), gradient in zip(kernels.items(), gradients(x, y, sample_weight), strict=True):
             products = kernel.numpy() * gradient.numpy()
             totals[path] = totals[path] + np.abs(products.sum(axis=tuple(range(1, products.ndim))))
-    if not number:
+    if not num_batches:
         raise ValueError("`batches` must hold at least one batch. Received: none")
-    return {path: total / number for path, total in totals.items()}
+    return {path: total / num_batches for path, total in totals.items()}
 
 
 def attention_layers(model: Any) -> dict[str, Any]:
@@ -121,14 +121,14 @@ def attention_layers(model: Any) -> dict[str, Any]:
     Args:
         model: `keras.Model` or layer.
     """
-    found: dict[str, Any] = {}
+    layers: dict[str, Any] = {}
     for layer in flatten_layers(model):
         if isinstance(layer, (Attention, keras.layers.MultiHeadAttention)):
             paths = itertools.chain([layer.path], (f"{layer.path}_{times}" for times in itertools.count(1)))
-            found[next(path for path in paths if path not in found)] = layer
-    if not found or not all(layer.built for layer in found.values()):
+            layers[next(path for path in paths if path not in layers)] = layer
+    if not layers or not all(layer.built for layer in layers.values()):
         raise ValueError(f"`model` must have attention layers, and be built: call it first. Received: model={model}")
-    return found
+    return layers
 
 
 def _smaller(config, keep):
@@ -136,8 +136,8 @@ def _smaller(config, keep):
     arguments = config["config"]
     if kind := _attention_class(config):
         return config | {"config": arguments | _plan(kind, arguments, keep)[0]}
-    if isinstance(own := arguments.get("attention"), dict) and "num_heads" in arguments:
-        arguments["num_heads"] = own["config"].get("num_heads", arguments["num_heads"])
+    if isinstance(attention := arguments.get("attention"), dict) and "num_heads" in arguments:
+        arguments["num_heads"] = attention["config"].get("num_heads", arguments["num_heads"])
     return config
 
 
@@ -155,11 +155,11 @@ def _plan(kind, arguments, keep):
     group = getattr(kind, "group_argument", None)
     together = arguments.get(group) or 1
     count = min(counts.values(), default=1) // together
-    if not names or 1 == count < together or any(each % count for each in counts.values()):
+    if not names or 1 == count < together or any(value % count for value in counts.values()):
         received = kind.__name__ + "".join(f", {name}={arguments[name]}" for name in (*names, group) if name)
         raise ValueError(f"This attention cannot lose heads; see `analysis.prune_heads`. Received: {received}")
     stay = max(1, int(keep * count + 0.5))
-    return {name: each // count * stay for name, each in counts.items()}, count, stay
+    return {name: value // count * stay for name, value in counts.items()}, count, stay
 
 
 def _choose(layers, importance, keep):

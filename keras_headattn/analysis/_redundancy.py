@@ -35,7 +35,7 @@ def layer_redundancy(
     >>> layer_redundancy([apart]), layer_redundancy([same]), layer_redundancy([apart, same])
     (0.0, 1.0, 0.5)
     """
-    layers = _as_layers(maps)
+    layers = as_layers(maps)
     masks = mask if isinstance(mask, list | tuple) else [mask] * len(layers)
     if len(masks) != len(layers):
         raise ValueError(
@@ -47,7 +47,7 @@ def layer_redundancy(
         layer_mask, total = _as_mask(layer_mask, name, weights), 0
         for item, real in zip(weights, layer_mask, strict=True):
             heads = _distributions(name, item[:, real])
-            total += np.sum(_entropy(heads.mean(0)) - _entropy(heads).mean(0))
+            total += np.sum(entropy(heads.mean(0)) - entropy(heads).mean(0))
         redundancies.append(np.log2(weights.shape[1]) - total / layer_mask.sum())
     return float(np.mean(redundancies))
 
@@ -86,7 +86,7 @@ def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: 
     >>> head_redundancy_matrix({"first": np.array([[one, other]]), "second": np.array([[other]])}).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
     """
-    layers = _as_layers(maps)
+    layers = as_layers(maps)
     shapes = {name: (len(weights), *weights.shape[2:]) for name, weights in layers.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(
@@ -96,16 +96,16 @@ def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: 
     mask = _as_mask(mask, *next(iter(layers.items())))
     size = sum(weights.shape[1] for weights in layers.values())
     total = np.zeros((size, size))
-    for place, real in enumerate(mask):  # an item and a head at a time: all pairs of all items would not fit
-        heads = np.concatenate([_distributions(name, weights[place][:, real]) for name, weights in layers.items()])
-        own = _entropy(heads)
+    for item, real in enumerate(mask):  # an item and a head at a time: all pairs of all items would not fit
+        heads = np.concatenate([_distributions(name, weights[item][:, real]) for name, weights in layers.items()])
+        entropies = entropy(heads)
         for i in range(size):
-            divergence = _entropy((heads[i] + heads[i:]) / 2) - (own[i] + own[i:]) / 2
+            divergence = entropy((heads[i] + heads[i:]) / 2) - (entropies[i] + entropies[i:]) / 2
             total[i, i:] += np.sum(1 - divergence, axis=-1)
     return (total + np.triu(total, 1).T) / mask.sum()
 
 
-def _as_layers(maps):
+def as_layers(maps):
     """Returns weights `(B, h, n, m)` by the layer's name in messages."""
     named = maps.items() if isinstance(maps, dict) else enumerate(maps)
     layers = {f"maps[{name!r}]": _as_weights(f"maps[{name!r}]", layer) for name, layer in named}
@@ -145,7 +145,7 @@ def _distributions(name, weights):
     """Returns weights `(h, n, m)` in float64, with rows that sum to 1."""
     weights = weights.astype("float64")
     sums = weights.sum(-1, keepdims=True)
-    if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) <= SUM_TOLERANCE)):
+    if not is_distribution(weights):
         _, row = np.unravel_index(np.argmax(np.maximum(np.abs(sums[..., 0] - 1), -weights.min(-1))), sums.shape[:2])
         raise ValueError(
             "Every row of `maps` must be at least 0 and sum to 1. Leave out padding and queries that may attend to "
@@ -156,7 +156,12 @@ def _distributions(name, weights):
     return weights / sums
 
 
-def _entropy(rows):
+def is_distribution(weights):
+    """Returns True if no weight is negative and all rows sum to 1."""
+    return np.all(weights >= 0) and np.all(np.abs(weights.sum(-1) - 1) <= SUM_TOLERANCE)
+
+
+def entropy(rows):
     """Returns the entropy of the last axis, in bits."""
     return -np.sum(rows * np.log2(np.where(rows > 0, rows, 1)), axis=-1)
 
@@ -191,19 +196,19 @@ def draw_head_redundancy(
             )
     parts = {name: _heads_of_layers(name, matrix, layers) for name, matrix in matrices.items()}
     # A head and itself, 1, would take the scale from the others.
-    others = [matrix[~np.eye(len(matrix), dtype=bool)] for matrix in matrices.values()]
-    highest = max((float(each.max()) for each in others if each.size), default=1.0)
+    off_diagonals = [matrix[~np.eye(len(matrix), dtype=bool)] for matrix in matrices.values()]
+    highest = max((float(values.max()) for values in off_diagonals if values.size), default=1.0)
     figure = new_figure(3.3 * len(models) + 1, 3.9, title)
     grid = figure.subplots(1, len(models), squeeze=False)
     for axes, (name, matrix) in zip(grid[0], matrices.items(), strict=True):
-        picture = axes.imshow(matrix, vmin=0, vmax=max(highest, 0.01), cmap="viridis")  # 0.01: not an empty scale
+        picture = axes.imshow(matrix, vmin=0, vmax=max(highest, 0.01), cmap="Blues")  # 0.01: not an empty scale
         axes.set_title(f"{name}, HR {matrix.mean():.2f}", fontsize=9)
         if parts[name] is None:
-            numbers = range(0, len(matrix), -(-len(matrix) // 16))
-            axes.set_xticks(numbers, [number + 1 for number in numbers], fontsize=8)
-            axes.set_yticks(numbers, [number + 1 for number in numbers], fontsize=8)
+            ticks = range(0, len(matrix), -(-len(matrix) // 16))
+            axes.set_xticks(ticks, [tick + 1 for tick in ticks], fontsize=8)
+            axes.set_yticks(ticks, [tick + 1 for tick in ticks], fontsize=8)
         else:
-            mark_parts(axes, parts[name], [str(number + 1) for number in range(len(parts[name]))])
+            mark_parts(axes, parts[name], [str(layer + 1) for layer in range(len(parts[name]))])
         axes.set_xlabel("head" if parts[name] is None else "layer, and its heads")
     grid[0, 0].set_ylabel(grid[0, 0].get_xlabel())
     figure.colorbar(picture, ax=grid, shrink=0.8, extend="max", label="1 - Jensen-Shannon divergence")
@@ -211,10 +216,10 @@ def draw_head_redundancy(
 
 
 def _heads_of_layers(name, matrix, layers):
-    found = layers[name] if isinstance(layers, dict) else layers
-    if found is not None and sum(found) != len(matrix):
-        raise ValueError(f"`layers` must sum to the {len(matrix)} heads of {name!r}. Received: layers={found}")
-    return found
+    sizes = layers[name] if isinstance(layers, dict) else layers
+    if sizes is not None and sum(sizes) != len(matrix):
+        raise ValueError(f"`layers` must sum to the {len(matrix)} heads of {name!r}. Received: layers={sizes}")
+    return sizes
 
 
 def draw_queries(

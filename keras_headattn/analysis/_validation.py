@@ -44,10 +44,10 @@ def as_labels(labels, probabilities):
     classes = probabilities.shape[1]
     right = (array >= 0) & (array < classes) & (array == np.floor(array))
     if not right.all():
-        place = int(np.argmin(right))
+        index = int(np.argmin(right))
         raise ValueError(
             f"`labels` must be whole numbers from 0 to {classes - 1}, as `probabilities` has {classes} classes. "
-            f"Received: {array[place]} at place {place}"
+            f"Received: {array[index]} at place {index}"
         )
     return array.astype("int64")
 

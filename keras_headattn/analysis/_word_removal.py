@@ -49,24 +49,24 @@ class WordRemoval:
                 progress(begun + len(waiting))
 
     def _portion(self, begun, waiting):
-        given = [[] for _ in self.sides]
-        for number, (_, distinct, _) in enumerate(waiting, begun):
+        inputs = [[] for _ in self.sides]
+        for index, (_, distinct, _) in enumerate(waiting, begun):
             start = 0
-            for side, joins, found in zip(self.sides, self.joins, given, strict=True):
-                words, end = side[number], start + len(side[number])
+            for side, joins, texts in zip(self.sides, self.joins, inputs, strict=True):
+                words, end = side[index], start + len(side[index])
                 # A side without scores is kept: there are no columns for it.
                 left = (list(itertools.compress(words, row[start:end])) for row in distinct)
-                left = [words] * len(distinct) if end > self.sizes[number] else left
-                found += [" ".join(each) if joins[number] else each for each in left]
+                left = [words] * len(distinct) if end > self.sizes[index] else left
+                texts += [" ".join(text) if joins[index] else text for text in left]
                 start = end
-        found = np.asarray(keras.ops.convert_to_numpy(self.predict(*given)), "float64")
-        if found.ndim != 2 or len(found) != len(given[0]):
+        probabilities = np.asarray(keras.ops.convert_to_numpy(self.predict(*inputs)), "float64")
+        if probabilities.ndim != 2 or len(probabilities) != len(inputs[0]):
             raise ValueError(
-                f"`predict` must return probabilities ({len(given[0])}, classes) for {len(given[0])} texts. "
-                f"Received: shape {found.shape}"
+                f"`predict` must return probabilities ({len(inputs[0])}, classes) for {len(inputs[0])} texts. "
+                f"Received: shape {probabilities.shape}"
             )
         ends = np.cumsum([len(distinct) for _, distinct, _ in waiting])
-        for (kept, _, inverse), part in zip(waiting, np.split(found, ends[:-1]), strict=True):
+        for (kept, _, inverse), part in zip(waiting, np.split(probabilities, ends[:-1]), strict=True):
             yield kept, part[inverse]
 
 
@@ -78,9 +78,9 @@ def _distinct(kept):
     return kept[first], inverse.reshape(-1)
 
 
-def class_of(classes, number, probabilities):
+def class_of(classes, index, probabilities):
     """Returns the class to explain: the given one, or the likeliest."""
-    return int(probabilities.argmax() if classes is None else classes[number])
+    return int(probabilities.argmax() if classes is None else classes[index])
 
 
 def leave_one_out(
@@ -103,8 +103,8 @@ def leave_one_out(
     removal = WordRemoval(predict, texts, second_texts, keep_second)
     rows = (np.vstack([np.ones((1, size), bool), ~np.eye(size, dtype=bool)]) for size in removal.sizes)
     scores = []
-    for number, (_, found) in enumerate(removal.probabilities(rows, progress)):
-        column = found[:, class_of(classes, number, found[0])]
+    for index, (_, probabilities) in enumerate(removal.probabilities(rows, progress)):
+        column = probabilities[:, class_of(classes, index, probabilities[0])]
         scores.append(column[0] - column[1:])
     return scores
 
@@ -156,8 +156,8 @@ def remove_words(
     removal = WordRemoval(predict, texts, second_texts, keep_second)
     received = [len(row) for row in scores]
     if received != removal.sizes or not received:
-        place = next((i for i, pair in enumerate(zip(received, removal.sizes, strict=False)) if len({*pair}) > 1), None)
-        details = "" if place is None else f"; text {place} has {removal.sizes[place]} words, {received[place]} scores"
+        index = next((i for i, pair in enumerate(zip(received, removal.sizes, strict=False)) if len({*pair}) > 1), None)
+        details = "" if index is None else f"; text {index} has {removal.sizes[index]} words, {received[index]} scores"
         raise ValueError(
             f"`scores` must have a score for each word of each of the texts, at least one. "
             f"Received: scores of {len(received)} texts for {len(removal)}{details}"
@@ -166,6 +166,6 @@ def remove_words(
     for row in scores:
         top = np.array([top_words(row, share) for share in shares])
         rows.append(np.vstack([np.ones((1, len(row)), bool), ~top, top]))
-    found = np.stack([each for _, each in removal.probabilities(rows, progress)], axis=1)
-    full, without, only = np.split(found, [1, 1 + len(shares)])
+    probabilities = np.stack([part for _, part in removal.probabilities(rows, progress)], axis=1)
+    full, without, only = np.split(probabilities, [1, 1 + len(shares)])
     return full[0], without, only

@@ -1,4 +1,4 @@
-"""Records, texts and length-bucketed batches in an order from which training can resume."""
+"""Records, token files, texts and length-bucketed batches in an order from which training can resume."""
 
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.data._batches import MemoryBatches, TokenBatches, dataset_of, teacher_forcing
@@ -10,7 +10,9 @@ from keras_headattn.data._packing import pack_ids
 from keras_headattn.data._parallel import ParallelCorpus, Sentences, read_pairs, read_text
 from keras_headattn.data._record_batches import RecordBatches
 from keras_headattn.data._records import Records, begin_records, finish_records, write_records
+from keras_headattn.data._row_batches import RowBatches
 from keras_headattn.data._shards import describe_shard, write_shard
+from keras_headattn.data._token_files import TokenFile, write_tokens
 
 __all__ = [
     "LabelledBatches",
@@ -19,8 +21,10 @@ __all__ = [
     "ParallelCorpus",
     "RecordBatches",
     "Records",
+    "RowBatches",
     "Sentences",
     "TokenBatches",
+    "TokenFile",
     "begin_records",
     "central_crop",
     "choose_buckets",
@@ -38,4 +42,5 @@ __all__ = [
     "teacher_forcing",
     "write_records",
     "write_shard",
+    "write_tokens",
 ]

@@ -85,7 +85,7 @@ class Batches:
     def padding_share(self) -> dict[str, float]:
         """Share of an epoch's positions that is padding, by column."""
         batches = [math.ceil(self._counts[bucket] / self.rows[bucket]) for bucket in self._used()]
-        positions = sum(number * rows * length for number, (rows, length) in zip(batches, self.shapes, strict=True))
+        positions = sum(count * rows * length for count, (rows, length) in zip(batches, self.shapes, strict=True))
         return {name: 1 - tokens / positions for name, tokens in self.num_tokens.items()}
 
     def dataset(self) -> tf.data.Dataset:

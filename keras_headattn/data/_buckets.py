@@ -101,14 +101,14 @@ def bucket_of(lengths, bucket_lengths):
 def plan_batches(bucket, rows, rng=None):
     """Returns the batches of an epoch, `[(bucket, indices of examples)]`, shuffled if `rng` is given.
 
-    >>> [(number, members.tolist()) for number, members in plan_batches(np.array([0, 1, 0, 0]), [2, 1])]
+    >>> [(index, members.tolist()) for index, members in plan_batches(np.array([0, 1, 0, 0]), [2, 1])]
     [(0, [0, 2]), (1, [1]), (0, [3])]
     """
     order = np.arange(len(bucket)) if rng is None else rng.permutation(len(bucket))
     batches = []
-    for number, size in enumerate(rows):
-        members = order[bucket[order] == number]
-        batches += [(number, members[start : start + size]) for start in range(0, len(members), size)]
+    for index, size in enumerate(rows):
+        members = order[bucket[order] == index]
+        batches += [(index, members[start : start + size]) for start in range(0, len(members), size)]
     if rng is not None:
         batches = [batches[position] for position in rng.permutation(len(batches))]
     # Keras infers the shapes for tf.data from the first two batches, which must therefore differ.
@@ -192,8 +192,8 @@ def source_batches(
         )
     order = np.argsort(lengths, kind="stable")
     batches = []
-    for number, length in enumerate(bucket_lengths):
-        members = order[bucket[order] == number]
+    for index, length in enumerate(bucket_lengths):
+        members = order[bucket[order] == index]
         for start in range(0, len(members), batch_size):
             indices = members[start : start + batch_size]
             padded = pad_columns(named, indices, batch_size, length, filler, pad_id)

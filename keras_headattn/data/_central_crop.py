@@ -41,5 +41,7 @@ def _neighbours(count, resized, size):
     centres = tf.cast(tf.range(size, dtype=tf.int64) + (resized - size) // 2, tf.float32) + 0.5
     places = centres * (tf.cast(count, tf.float32) / tf.cast(resized, tf.float32)) - 0.5
     first = tf.floor(places)
-    before, after = (tf.clip_by_value(tf.cast(each, tf.int64), 0, count - 1) for each in (first, tf.math.ceil(places)))
+    before, after = (
+        tf.clip_by_value(tf.cast(pixels, tf.int64), 0, count - 1) for pixels in (first, tf.math.ceil(places))
+    )
     return before, after, places - first

@@ -76,28 +76,28 @@ class LabelledBatches(MemoryBatches):
             )
 
     def make_batch(self, bucket: int, members: Any) -> Any:
-        number = len(members)
+        count = len(members)
         length, filler = self.bucket_lengths[bucket], int(self.pad_id != 1)
         inputs = pad_columns(self.columns, members, self.batch_size, length, filler, self.pad_id)
         labels = np.zeros((self.batch_size, *self.labels.shape[1:]), self.labels.dtype)
         weights = np.zeros(self.batch_size, "float32")
-        if number:
-            labels[:number] = self.labels[members]
-            weights[:number] = 1 if self.class_weights is None else self.class_weights[labels[:number]]
-            rows = number if self.shuffle else self.num_examples / len(self)  # the mean over all batches
+        if count:
+            labels[:count] = self.labels[members]
+            weights[:count] = 1 if self.class_weights is None else self.class_weights[labels[:count]]
+            rows = count if self.shuffle else self.num_examples / len(self)  # the mean over all batches
             weights *= np.float32(self.batch_size / rows)
         return inputs, labels, weights
 
 
-def _checked_labels(labels, number):
+def _checked_labels(labels, num_examples):
     """Returns labels as int32 or float32."""
     labels = np.asarray(labels)
-    if labels.ndim not in (1, 2) or len(labels) != number:
+    if labels.ndim not in (1, 2) or len(labels) != num_examples:
         raise ValueError(
-            f"`labels` must have a label for each of {number} examples. Received: labels of shape {labels.shape}"
+            f"`labels` must have a label for each of {num_examples} examples. Received: labels of shape {labels.shape}"
         )
     is_class = np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool
-    wrong = (labels < 0 if is_class else ~np.isfinite(labels)).reshape(number, -1).any(axis=1)
+    wrong = (labels < 0 if is_class else ~np.isfinite(labels)).reshape(num_examples, -1).any(axis=1)
     if wrong.any():
         raise ValueError(
             "`labels` must be classes from 0, or finite numbers. "

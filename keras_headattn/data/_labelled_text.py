@@ -169,17 +169,17 @@ def read_labelled(
 
 def _checked(rows, column, allow_unlabelled):
     """Yields the values of rows, whose labels are checked."""
-    for place, values in rows:
+    for location, values in rows:
         if not values[1] and not allow_unlabelled:
             raise ValueError(
-                f"{place} must have a label. --drop-labels '' (`allow_unlabelled`) leaves such examples out. "
+                f"{location} must have a label. --drop-labels '' (`allow_unlabelled`) leaves such examples out. "
                 f"Received: {column}=''"
             )
         yield values
 
 
 def _rows(path, format, header, columns, encoding, delimiter):
-    """Yields the place of each row and the values of its columns, the label second."""
+    """Yields the location of each row and the values of its columns, the label second."""
     readers = {"csv": read_csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
     format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:].lower()
     if format not in readers:
@@ -193,14 +193,14 @@ def _rows(path, format, header, columns, encoding, delimiter):
         rows = readers[format](path, encoding)
     if format in ("csv", "tsv"):
         rows = _named(path, rows, header)
-    for place, row in rows:
+    for location, row in rows:
         for name, column in columns.items():
             if column not in row:
                 raise ValueError(
-                    f"Give --{name}-column (`{name}`): {place} has the columns {', '.join(row)}. "
+                    f"Give --{name}-column (`{name}`): {location} has the columns {', '.join(row)}. "
                     f"Received: no {column!r}"
                 )
-        yield place, [row[column] for column in columns.values()]
+        yield location, [row[column] for column in columns.values()]
 
 
 def read_csv(
@@ -237,7 +237,7 @@ def read_csv(
 
 def _delimiter(lines, columns, header):
     """Returns the delimiter that gives the columns asked for, or else most columns."""
-    found = {}
+    num_columns = {}
     for delimiter in DELIMITERS:
         try:
             rows = list(filter(None, csv.reader(lines, delimiter=delimiter)))
@@ -252,48 +252,48 @@ def _delimiter(lines, columns, header):
         )
         if len(counts) == 1 and columns <= names:
             return delimiter
-        found[delimiter] = len(rows[0]) if rows else 0
-    return max(found, key=found.get, default=DELIMITERS[0])
+        num_columns[delimiter] = len(rows[0]) if rows else 0
+    return max(num_columns, key=num_columns.get, default=DELIMITERS[0])
 
 
 def _tsv(path, encoding):
-    for number, line in enumerate(read_lines(path, False, encoding), 1):
+    for line_number, line in enumerate(read_lines(path, False, encoding), 1):
         if line.strip():
-            yield f"{path}, line {number}", [field.strip() for field in line.split("\t")]
+            yield f"{path}, line {line_number}", [field.strip() for field in line.split("\t")]
 
 
 def _named(path, rows, header):
     """Yields rows as dictionaries by the names in the first one, or by numbers."""
     names = None
-    for place, fields in rows:
+    for location, fields in rows:
         if names is None:
-            names = fields if header else [str(number) for number in range(1, len(fields) + 1)]
+            names = fields if header else [str(column) for column in range(1, len(fields) + 1)]
             if len({*names, ""}) <= sum(map(bool, names)):  # columns without a name may be several
                 raise ValueError(f"{path}: every column needs a name of its own. Received: {', '.join(names)}")
             if header:
                 continue
         if len(fields) != len(names):
-            raise ValueError(f"{place} must have {len(names)} columns, as the first line. Received: {len(fields)}")
-        yield place, dict(zip(names, fields, strict=True))
+            raise ValueError(f"{location} must have {len(names)} columns, as the first line. Received: {len(fields)}")
+        yield location, dict(zip(names, fields, strict=True))
 
 
 def _jsonl(path, encoding):
-    for place, row in read_json_lines(path, encoding):
+    for location, row in read_json_lines(path, encoding):
         yield (
-            place,
+            location,
             {name.strip(): str(value).strip() for name, value in row.items() if isinstance(value, (str, int, float))},
         )
 
 
 def _label_text(path, encoding):
-    for number, line in enumerate(read_lines(path, False, encoding), 1):
+    for line_number, line in enumerate(read_lines(path, False, encoding), 1):
         if line.strip():
             label, _, text = line.rstrip().partition(" ")
-            yield f"{path}, line {number}", {"label": label, "text": text.strip()}
+            yield f"{path}, line {line_number}", {"label": label, "text": text.strip()}
 
 
 def _aligned(files, columns, encoding):
-    """Returns rows, with their places, of line-aligned files; columns are file numbers."""
+    """Returns rows, with their locations, of line-aligned files; columns are file numbers."""
     numbers = [str(number) for number in range(1, len(files) + 1)]
     unknown = [column for column in columns.values() if column not in numbers]
     if unknown:
@@ -303,4 +303,4 @@ def _aligned(files, columns, encoding):
     if len(set(map(len, sides))) > 1:
         counts = ", ".join(f"{len(side)} in {path}" for side, path in zip(sides, chosen, strict=True))
         raise ValueError(f"Files whose lines belong together must have the same number of them. Received: {counts}")
-    return ((f"{chosen[1]}, line {number}", row) for number, row in enumerate(zip(*sides, strict=True), 1))
+    return ((f"{chosen[1]}, line {line_number}", row) for line_number, row in enumerate(zip(*sides, strict=True), 1))

@@ -1,6 +1,8 @@
 """Several texts in one row."""
 
-from collections.abc import Sequence
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -46,3 +48,28 @@ def pack_ids(ids: Sequence[Sequence[int] | np.ndarray], length: int, pad_id: int
         "token_ids": pad_ids(tokens, len(rows), length, pad_id),
         "sequence_ids": pad_ids(numbers, len(rows), length, -1),
     }
+
+
+def fill_rows(lengths: Sequence[int], length: int, buffer: int = 1000) -> Iterator[list[tuple[int, int]]]:
+    """Yields full rows of documents, each as pairs of a document and the number of its ids in the row.
+
+    The longest document of the buffer that fits is placed next. If none fits, the shortest is cut to fill the row.
+
+    >>> list(fill_rows([5, 2, 3, 4, 6], length=6))
+    [[(4, 6)], [(0, 5), (1, 1)], [(3, 4), (2, 2)]]
+    """
+    waiting: list[tuple[int, int]] = []  # lengths, and the documents by falling number
+    documents = zip(map(int, lengths), itertools.count(0, -1), strict=False)
+    while True:
+        row: list[tuple[int, int]] = []
+        room = length
+        while room:
+            for document in itertools.islice(documents, buffer - len(waiting)):
+                bisect.insort(waiting, document)
+            if not waiting:
+                return
+            fitting = bisect.bisect(waiting, (room, 1))
+            size, negative_index = waiting.pop(max(fitting - 1, 0))
+            row.append((-negative_index, min(size, room)))
+            room -= row[-1][1]
+        yield row

@@ -125,17 +125,17 @@ def read_pairs(
 
 def _pairs(path, columns):
     """Yields source and target of each line."""
-    for number, line in enumerate(read_lines(path, strip=False), 1):
+    for line_number, line in enumerate(read_lines(path, strip=False), 1):
         fields = [field.strip() for field in line.split("\t")]
         if not any(fields):
             continue
         if len(fields) < max(columns):
             raise ValueError(
-                f"{path}, line {number} must have {max(columns)} columns or more, with tabs between, as a file of "
+                f"{path}, line {line_number} must have {max(columns)} columns or more, with tabs between, as a file of "
                 f"pairs. Received: {line.strip()[:60]!r}"
             )
         pair = [fields[column - 1] for column in columns]
-        if number == 1 and len(fields) > 3 and all(fields[column - 1].isdecimal() for column in (1, 3)):
+        if line_number == 1 and len(fields) > 3 and all(fields[column - 1].isdecimal() for column in (1, 3)):
             if not {1, 3}.isdisjoint(columns):  # ids, as in exports of Tatoeba
                 raise ValueError(
                     f"{path} has numbers in columns 1 and 3. Name those of source and target, say by --columns 2 4. "

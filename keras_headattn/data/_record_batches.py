@@ -76,13 +76,13 @@ class RecordBatches(Batches):
             examples = list(zip(*(_rows_of(block[name]) for name in self.columns.values()), strict=True))
             lengths = np.max([ids.row_lengths().numpy() for ids in block.values()], axis=0)
             bucket, order, full = bucket_of(lengths, self.bucket_lengths), rng.permutation(len(examples)), []
-            for number, rows in enumerate(self.rows):
-                members = waiting[number] + [examples[i] for i in order[bucket[order] == number]]
+            for index, rows in enumerate(self.rows):
+                members = waiting[index] + [examples[i] for i in order[bucket[order] == index]]
                 end = len(members) // rows * rows if rows else 0
-                full += [(number, members[start : start + rows]) for start in range(0, end, rows)]
-                waiting[number] = members[end:]
+                full += [(index, members[start : start + rows]) for start in range(0, end, rows)]
+                waiting[index] = members[end:]
             yield from (self.make_batch(*full[i]) for i in rng.permutation(len(full)))
-        rest = [(number, members) for number, members in enumerate(waiting) if members]
+        rest = [(index, members) for index, members in enumerate(waiting) if members]
         yield from (self.make_batch(*rest[i]) for i in rng.permutation(len(rest)))
 
     def make_batch(self, bucket: int, members: Any) -> Any:

@@ -60,13 +60,13 @@ class Records:
 
     def histogram(self) -> dict[str, Any]:
         """Returns the combined histogram of all shards: int arrays `length` and `examples`, and a dict, `tokens`."""
-        found = [shard["histogram"] for shard in self.shards]
+        histograms = [shard["histogram"] for shard in self.shards]
 
         def joined(parts):
             return np.concatenate([np.array(part, "int64") for part in parts])
 
-        of_columns = {name: joined(part["tokens"][name] for part in found) for name in self.columns}
-        return {name: joined(part[name] for part in found) for name in ("length", "examples")} | {"tokens": of_columns}
+        tokens = {name: joined(part["tokens"][name] for part in histograms) for name in self.columns}
+        return {name: joined(part[name] for part in histograms) for name in ("length", "examples")} | {"tokens": tokens}
 
     def faults(self, progress: Callable[[int], Any] | None = None, checksums: bool = True) -> dict[str, str]:
         """Compares every shard with its size and checksum, and returns a dict from shard name to fault.
@@ -76,7 +76,7 @@ class Records:
             checksums: False to compare sizes alone, without reading the shards.
         """
         faults = {}
-        for number, shard in enumerate(self.shards, 1):
+        for count, shard in enumerate(self.shards, 1):
             path = self.folder / shard["name"]
             if not path.exists():
                 faults[shard["name"]] = "missing"
@@ -85,7 +85,7 @@ class Records:
             elif checksums and checksum(path) != shard["sha256"]:
                 faults[shard["name"]] = "damaged: another checksum"
             if progress:
-                progress(number)
+                progress(count)
         return faults
 
     def reopen(self, faults: Collection[str]) -> None:
@@ -176,8 +176,8 @@ def write_records(
     folder = pathlib.Path(folder)
     remove_halves(folder, "shard-")
     lines, shards = _counted(corpus, progress), []
-    for number in range(-(-len(corpus) // shard_lines)):
-        path = folder / f"shard-{number:05d}.tfrecord"
+    for index in range(-(-len(corpus) // shard_lines)):
+        path = folder / f"shard-{index:05d}.tfrecord"
         kept = clean(itertools.islice(lines, shard_lines))
         try:
             shard = describe_shard(path, columns)

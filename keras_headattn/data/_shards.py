@@ -57,12 +57,12 @@ def describe_shard(
     """
     if not path.is_file():
         raise ValueError(f"A shard must be a file of TFRecords. Received: {path}")
-    found = [np.zeros((0, len(columns)), "int64")]
+    parts = [np.zeros((0, len(columns)), "int64")]
     with damage_reported(path):
         for block in read_blocks([str(path)], columns, 10_000):
             counts = count(block)
-            found.append(np.stack([counts[name] for name in columns], axis=1))
-    lengths = np.concatenate(found)
+            parts.append(np.stack([counts[name] for name in columns], axis=1))
+    lengths = np.concatenate(parts)
     values, places = np.unique(lengths.max(axis=1), return_inverse=True)
 
     def summed(numbers=None):

@@ -79,8 +79,8 @@ def beam_search(
     ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
 
     def penalty(coverage):
-        found = ops.log(ops.clip(coverage, TINY, 1.0))
-        return coverage_penalty * ops.sum(ops.where(source_mask[:, None], found, 0.0), axis=-1)
+        log_coverage = ops.log(ops.clip(coverage, TINY, 1.0))
+        return coverage_penalty * ops.sum(ops.where(source_mask[:, None], log_coverage, 0.0), axis=-1)
 
     def unfinished(index, last, scores, pool, history, written, gains, coverage, cache, length):
         # Keras refuses empty batches unless `initial` is given.
@@ -145,9 +145,9 @@ def beam_search(
     is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
     tokens = ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
     if gains:
-        found = _along(history, gains[0], slots)
-        ended = ops.where(is_last, gains[1][..., None], found[:, :k])
-        gains = [ops.concatenate([ended, found[:, k:]], axis=1)]
+        token_gains = _along(history, gains[0], slots)
+        ended = ops.where(is_last, gains[1][..., None], token_gains[:, :k])
+        gains = [ops.concatenate([ended, token_gains[:, k:]], axis=1)]
     scores = scores / length_penalty(index, alpha)
     return _best(pool, scores + penalty(*coverage) if covers else scores, tokens, *gains)
 
@@ -156,7 +156,7 @@ def _first_beams(batch_size, k, start_id, positions, next_slots):
     """Returns the state that every search begins with: index, last tokens, scores, pool, histories, tokens."""
     return (
         ops.zeros((), "int32"),
-        ops.full((batch_size, k), start_id, "int32"),
+        ops.broadcast_to(ops.reshape(ops.cast(start_id, "int32"), (-1, 1)), (batch_size, k)),
         # Only one of the equal beams at the start may continue.
         ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
         ops.full((batch_size, k), NEVER, "float32"),
@@ -202,6 +202,6 @@ def _best(pool, open_scores, tokens, *gains):
     scores = ops.maximum(scores, EMPTY)
     is_missing = scores[..., None] <= EMPTY
     tokens, *gains = (
-        ops.where(is_missing, 0, ops.take_along_axis(each, chosen[..., None], axis=1)) for each in (tokens, *gains)
+        ops.where(is_missing, 0, ops.take_along_axis(values, chosen[..., None], axis=1)) for values in (tokens, *gains)
     )
     return tokens, scores, *gains

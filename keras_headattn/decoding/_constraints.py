@@ -24,6 +24,8 @@ class Constraints:
         force_end: True to force `end_id` at `max_length`. Default False.
         prefix: token ids `(B, P)`, zeros after the last one, that start each row's hypotheses. They are part of the
             result and of its length. Default: none.
+        context: token ids `(B, P)` before the first, -1 at padding, which n-grams and the repetition penalty count.
+            Default: none.
         score_prefix: True to count the model's log probabilities of the prefix, without constraints. Default False:
             they count as 0.
 
@@ -41,6 +43,7 @@ class Constraints:
     force_end: bool = False
     prefix: Tensor | None = None
     score_prefix: bool = False
+    context: Tensor | None = None
 
     def __post_init__(self):
         if isinstance(self.suppress, (str, int)):
@@ -60,11 +63,11 @@ class Constraints:
 NONE = Constraints()
 
 
-def with_rows_repeated(constraints, number):
+def with_rows_repeated(constraints, repeats):
     """Returns the constraints of a batch with each row repeated."""
-    rows = {name: getattr(constraints, name) for name in ("prefix", "min_length")}
+    rows = {name: getattr(constraints, name) for name in ("prefix", "min_length", "context")}
     rows = {name: value for name, value in rows.items() if ops.is_tensor(value) and len(value.shape)}
-    rows = {name: ops.repeat(value, number, axis=0) for name, value in rows.items()}
+    rows = {name: ops.repeat(value, repeats, axis=0) for name, value in rows.items()}
     return dataclasses.replace(constraints, **rows)
 
 
@@ -78,42 +81,52 @@ def restrict(constraints, logits, tokens, index, end_id, max_length):
 
     Args:
         tokens: `(B, K, T)`, of which those before `index` count; `None` unless `read_tokens`.
+        end_id: id, or a tuple of ids, of which the first follows where nothing else may.
     """
     logits = ops.cast(logits, "float32")
+    end_ids, read = (end_id if isinstance(end_id, tuple) else (end_id,)), index
+    if tokens is not None and constraints.context is not None:
+        context = ops.repeat(constraints.context[:, None], ops.shape(tokens)[1], axis=1)
+        tokens, read = ops.concatenate([context, tokens], axis=2), index + ops.shape(context)[2]
     if _is_on(constraints.repetition_penalty, 1):
-        logits = _penalize(constraints.repetition_penalty, logits, tokens, index)
+        logits = _penalize(constraints.repetition_penalty, logits, tokens, read)
     if constraints.no_repeat_ngram_size:
-        is_repeated, repeated = _repeated_ngrams(tokens, index, constraints.no_repeat_ngram_size)
+        is_repeated, repeated = _repeated_ngrams(tokens, read, constraints.no_repeat_ngram_size)
         logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
     suppresses, has_least = _is_on(constraints.suppress, ()), _is_on(constraints.min_length, 0)
     if not (suppresses or has_least or constraints.force_end or constraints.no_repeat_ngram_size):
         return logits
     ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
     if suppresses:
-        suppress = ops.convert_to_tensor(constraints.suppress, "int32")
-        logits = ops.where(ops.any(ops.equal(ids[:, None], suppress), axis=1), NEVER, logits)
+        logits = ops.where(_is_among(ids, constraints.suppress), NEVER, logits)
     if has_least:
         is_early = index < ops.reshape(ops.cast(constraints.min_length, "int32"), (-1, 1, 1))
-        logits = ops.where(ops.logical_and(is_early, ops.equal(ids, end_id)), NEVER, logits)
+        logits = ops.where(ops.logical_and(is_early, _is_among(ids, end_ids)), NEVER, logits)
     if constraints.force_end:
         is_last = ops.equal(index, max_length - 1)
-        logits = ops.where(ops.logical_and(is_last, ops.not_equal(ids, end_id)), NEVER, logits)
+        logits = ops.where(ops.logical_and(is_last, ops.logical_not(_is_among(ids, end_ids))), NEVER, logits)
     if constraints.no_repeat_ngram_size or has_least:  # nothing else may follow
         is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
-        logits = ops.where(ops.logical_and(is_stuck, ops.equal(ids, end_id)), 0.0, logits)
+        logits = ops.where(ops.logical_and(is_stuck, _is_among(ids, end_ids[:1])), 0.0, logits)
     return logits
+
+
+def _is_among(ids, others):
+    """Returns a boolean `(V,)`: True = the id is one of the others."""
+    others = ops.convert_to_tensor(others, "int32")
+    return ops.any(ops.equal(ids[:, None], others), axis=1)
 
 
 def follow_prefix(constraints, log_probabilities, logits, index):
     """Returns log probabilities `(B, K, V)` where the token of the prefix alone may follow, scored by `logits`."""
     forced = forced_tokens(constraints, index)[:, None, None]
-    own = ops.log_softmax(ops.cast(logits, "float32"), axis=-1) if constraints.score_prefix else 0.0
+    scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1) if constraints.score_prefix else 0.0
     is_forced = ops.equal(ops.arange(ops.shape(logits)[-1], dtype="int32"), forced)
-    return ops.where(forced > 0, ops.where(is_forced, own, NEVER), log_probabilities)
+    return ops.where(forced > 0, ops.where(is_forced, scores, NEVER), log_probabilities)
 
 
 def _penalize(penalty, logits, tokens, index):
-    values, penalty = ops.take_along_axis(logits, tokens, axis=-1), ops.cast(penalty, "float32")
+    values, penalty = ops.take_along_axis(logits, ops.maximum(tokens, 0), axis=-1), ops.cast(penalty, "float32")
     is_there = ops.arange(tokens.shape[-1], dtype="int32") < index
     return _replace(logits, tokens, is_there, ops.where(values > 0, values / penalty, values * penalty))
 
@@ -139,15 +152,16 @@ def _repeated_ngrams(tokens, index, size):
     return is_repeated, _shifted(tokens, size - 1)
 
 
-def _shifted(tokens, number):
+def _shifted(tokens, count):
     """Returns the tokens without the first ones, and zeros."""
-    number = min(number, tokens.shape[-1])
-    return ops.concatenate([tokens[..., number:], ops.zeros_like(tokens[..., :number])], axis=-1)
+    count = min(count, tokens.shape[-1])
+    return ops.concatenate([tokens[..., count:], ops.zeros_like(tokens[..., :count])], axis=-1)
 
 
 def _replace(logits, tokens, where, values):
     """Writes `values` `(B, K, T)` to the logits `(B, K, V)` of tokens `(B, K, T)`, `where` it is so."""
     size = ops.shape(logits)[-1]
+    where = ops.logical_and(where, tokens >= 0)
     columns = ops.reshape(ops.where(where, tokens, size), (-1, tokens.shape[-1]))
     values = ops.reshape(ops.broadcast_to(values, ops.shape(tokens)), (-1,))
     rows = ops.arange(ops.shape(columns)[0], dtype="int32")[:, None] + 0 * columns

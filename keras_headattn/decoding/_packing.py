@@ -19,9 +19,9 @@ def pack_vectors(tree):
     packed = [(group, ops.stack([leaves[i] for i in group])) for group in groups.values() if len(group) > 1]
 
     def unpack():
-        found = dict(enumerate(leaves))
+        unpacked = dict(enumerate(leaves))
         for group, stacked in packed:
-            found.update(zip(group, ops.unstack(stacked, len(group)), strict=True))
-        return keras.tree.pack_sequence_as(tree, list(found.values()))
+            unpacked.update(zip(group, ops.unstack(stacked, len(group)), strict=True))
+        return keras.tree.pack_sequence_as(tree, list(unpacked.values()))
 
     return unpack

@@ -105,9 +105,9 @@ def sample_search(
     check_sampling(temperature, top_k, top_p)
 
     def draw(logits, index):
-        seeds = FixedSeed(ops.stack([ops.cast(each, "uint32") for each in (seed, index)]))
+        seeds = FixedSeed(ops.stack([ops.cast(value, "uint32") for value in (seed, index)]))
         share = keras.random.uniform(ops.shape(logits)[:1], dtype="float32", seed=seeds)
-        chosen = sample(_likeliest(logits / temperature, top_k, top_p), share)
+        chosen = sample(likeliest(logits / temperature, top_k, top_p), share)
         gained = ops.take_along_axis(ops.log_softmax(logits, axis=-1), chosen[:, None], axis=-1)[:, 0]
         return chosen, gained
 
@@ -124,14 +124,14 @@ def check_sampling(temperature, top_k, top_p):
         check_number("top_p", top_p, above=0, most=1)
 
 
-def _likeliest(logits, number, share):
+def likeliest(logits, k, share):
     """Returns the logits `(B, V)` of the likeliest tokens, -inf for others."""
-    if number is not None:
-        number = min(number, logits.shape[-1])
-        logits = ops.where(logits < ops.top_k(logits, number)[0][:, -1:], NEVER, logits)
+    if k is not None:
+        k = min(k, logits.shape[-1])
+        logits = ops.where(logits < ops.top_k(logits, k)[0][:, -1:], NEVER, logits)
     if share is None:
         return logits
-    values = ops.top_k(logits, number or logits.shape[-1])[0]
+    values = ops.top_k(logits, k or logits.shape[-1])[0]
     probabilities = ops.softmax(values, axis=-1)
     is_kept = ops.cumsum(probabilities, axis=-1) - probabilities < share  # with the first that reaches the share
     least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True)
@@ -164,15 +164,15 @@ def _search_rows(
         chosen, gained = choose(ops.reshape(allowed, (-1, ops.shape(allowed)[-1])), index)
         if constraints.prefix is not None:
             forced = forced_tokens(constraints, index)
-            own = follow_prefix(constraints, allowed, logits, index)
-            own = ops.take_along_axis(own[:, 0], forced[:, None], axis=-1)[:, 0]
-            chosen, gained = ops.where(forced > 0, forced, chosen), ops.where(forced > 0, own, gained)
+            forced_scores = follow_prefix(constraints, allowed, logits, index)
+            forced_scores = ops.take_along_axis(forced_scores[:, 0], forced[:, None], axis=-1)[:, 0]
+            chosen, gained = ops.where(forced > 0, forced, chosen), ops.where(forced > 0, forced_scores, gained)
         chosen = ops.where(finished, 0, chosen)
         gained = ops.where(finished, 0.0, gained)
         lengths = ops.where(finished, lengths, index + 1)
         is_here = ops.equal(positions, index)
         tokens = ops.where(is_here, chosen[:, None], tokens)
-        gains = [ops.where(is_here, gained[:, None], each) for each in gains]
+        gains = [ops.where(is_here, gained[:, None], values) for values in gains]
         finished = ops.logical_or(finished, ops.equal(chosen, end_id))
         return index + 1, chosen, tokens, scores + gained, lengths, finished, gains, cache
 

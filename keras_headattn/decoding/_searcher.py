@@ -1,27 +1,24 @@
-import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 from keras import ops
-from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+from keras.saving import register_keras_serializable, serialize_keras_object
 
-from keras_headattn._model import Model
-from keras_headattn._private import value_of
 from keras_headattn._types import Tensor
 from keras_headattn._validation import as_python, check_boolean, check_index, check_positive
 from keras_headattn.decoding._beam_search import beam_search, check_coverage
 from keras_headattn.decoding._constraints import Constraints, restrict, with_rows_repeated
 from keras_headattn.decoding._packing import pack_vectors
 from keras_headattn.decoding._row_search import check_sampling, greedy_search, sample_search
-from keras_headattn.decoding._search import check_search, search_lengths
+from keras_headattn.decoding._search import SearchModel, check_search, fixed_values, search_lengths
 from keras_headattn.decoding._shortlist import narrow
 from keras_headattn.layers import capture_intermediates
 
 
 @register_keras_serializable(package="keras_headattn")
-class Searcher(Model):
+class Searcher(SearchModel):
     """Keras model that searches for the best translations: source token ids in, token ids and scores out.
 
     `predict` runs it in batches, compiled by XLA if `jit_compile` is on, and `export` writes a SavedModel. Each source
@@ -111,7 +108,7 @@ class Searcher(Model):
         )
         check_search(max_length, start_id, end_id, alpha, beam_size, self.constraints, next(filter(None, sizes), None))
         check_sampling(temperature, top_k, top_p)
-        given = [
+        options = [
             f"{name}={value}"
             for name, value, default in (
                 ("temperature", temperature, 1),
@@ -120,8 +117,8 @@ class Searcher(Model):
             )
             if value != default
         ]
-        if num_samples is None and given:
-            raise ValueError(f"`num_samples` must be given to draw samples. Received: {', '.join(given)}")
+        if num_samples is None and options:
+            raise ValueError(f"`num_samples` must be given to draw samples. Received: {', '.join(options)}")
         if check_coverage(coverage_penalty) and (beam_size == 1 or num_samples is not None):
             raise ValueError(
                 "`coverage_penalty` needs a beam search of at least 2. "
@@ -146,11 +143,6 @@ class Searcher(Model):
         self.top_p = top_p
         self.seed = check_index("seed", seed)
         self.return_token_scores = check_boolean("return_token_scores", return_token_scores)
-
-    def build(self, input_shape: Any = None) -> None:
-        if not self.model.built:
-            self.model.build()
-        self.built = True
 
     @property
     def suppress(self) -> tuple[int, ...]:
@@ -196,10 +188,7 @@ class Searcher(Model):
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         kwargs = {} if kernels is None else {"kernels": kernels}
-        # TensorFlow would read variables anew in each step; `value_of` is beneath the cast of mixed precision.
-        if weights is None and keras.backend.backend() == "tensorflow":
-            weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
-        with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
+        with fixed_values(self.variables, weights):
             constraints = self._constrained(prefix, min_length)
             if shortlist is None:
                 return self._search(self._step(kwargs), inputs, kwargs, constraints)
@@ -209,11 +198,11 @@ class Searcher(Model):
             step = self._step(kwargs)
 
             def step_among(tokens, *args):
-                logits, *found = step(ops.take(ids, tokens), *args)
-                return logits + added, *found
+                logits, *rest = step(ops.take(ids, tokens), *args)
+                return logits + added, *rest
 
-            found = self._search(step_among, inputs, kwargs, constraints, start_id=2, end_id=1)
-            return {**found, "tokens": ops.take(ids, found["tokens"])}
+            result = self._search(step_among, inputs, kwargs, constraints, start_id=2, end_id=1)
+            return {**result, "tokens": ops.take(ids, result["tokens"])}
 
     def _step(self, kwargs):
         """Returns the step of a search; `kwargs` are the model's."""
@@ -237,9 +226,9 @@ class Searcher(Model):
                 f"`prefix` must have the shape (batch, at most {self.max_length}), as `max_length` is. "
                 f"Received: prefix of shape {tuple(prefix.shape)}"
             )
-        given = dict(prefix=prefix, min_length=min_length)
-        given = {name: ops.cast(value, "int32") for name, value in given.items() if value is not None}
-        return dataclasses.replace(self.constraints, **given)
+        overrides = dict(prefix=prefix, min_length=min_length)
+        overrides = {name: ops.cast(value, "int32") for name, value in overrides.items() if value is not None}
+        return dataclasses.replace(self.constraints, **overrides)
 
     def _search(self, step, inputs, kwargs, constraints, start_id=None, end_id=None):
         model, k = self.model, self.num_samples or self.beam_size
@@ -255,11 +244,11 @@ class Searcher(Model):
             options["constraints"] = with_rows_repeated(constraints, k)
             how = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
             cache = model.init_cache(inputs, length, k, **kwargs)
-            found = sample_search(step, cache, k * batch_size, *args[1:], **how, **options)
-            return _named(ops.reshape(each, (batch_size, k, *each.shape[1:])) for each in found)
+            results = sample_search(step, cache, k * batch_size, *args[1:], **how, **options)
+            return _named(ops.reshape(x, (batch_size, k, *x.shape[1:])) for x in results)
         if k == 1:
-            found = greedy_search(step, model.init_cache(inputs, length, **kwargs), *args, **options)
-            return _named(each[:, None] for each in found)
+            results = greedy_search(step, model.init_cache(inputs, length, **kwargs), *args, **options)
+            return _named(x[:, None] for x in results)
         if getattr(model, "beams_share_rows", True):
             cache, reorder = model.init_cache(inputs, length * k, **kwargs), None
         else:
@@ -286,16 +275,9 @@ class Searcher(Model):
         shifted = {"target": ops.concatenate([start, targets[:, :-1]], axis=1)}
         logits = self.model({**(inputs if isinstance(inputs, dict) else {"source": inputs}), **shifted}, training=False)
         allowed = restrict(Constraints(self.suppress), logits, None, 0, self.end_id, self.max_length)
-        found = ops.take_along_axis(ops.log_softmax(allowed, axis=-1), targets[..., None], axis=-1)[..., 0]
-        found = ops.where(ops.equal(targets, 0), 0.0, found)
-        return {"scores": ops.sum(found, axis=1), "token_scores": found}
-
-    def decoding_kernels(self) -> dict[str, Any] | None:
-        """Returns the model's `decoding_kernels` to reuse between calls, `None` if it has none."""
-        self.build()
-        if not hasattr(self.model, "decoding_kernels"):
-            return None
-        return self.model.decoding_kernels()
+        token_scores = ops.take_along_axis(ops.log_softmax(allowed, axis=-1), targets[..., None], axis=-1)[..., 0]
+        token_scores = ops.where(ops.equal(targets, 0), 0.0, token_scores)
+        return {"scores": ops.sum(token_scores, axis=1), "token_scores": token_scores}
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -321,22 +303,22 @@ class Searcher(Model):
             "return_token_scores": self.return_token_scores,
         }
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
-        return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})
-
 
 def cross_attention(layers):
     """Returns the mean `(B, m, n)` of cross-attention weights over heads, or pairs of heads, and layers."""
-    found = [each["weights"] for path, each in layers.items() if path.endswith("cross_attention") and "weights" in each]
-    if not found:
+    weights = [
+        tensors["weights"]
+        for path, tensors in layers.items()
+        if path.endswith("cross_attention") and "weights" in tensors
+    ]
+    if not weights:
         raise ValueError(
             "The model must have cross-attention of this library, with weights. "
             f"Received: a model with the attention layers {', '.join(layers) or 'none'}"
         )
-    found = [ops.mean(ops.cast(each, "float32"), axis=tuple(range(1, len(each.shape) - 2))) for each in found]
-    return sum(found) / len(found)
+    weights = [ops.mean(ops.cast(x, "float32"), axis=tuple(range(1, len(x.shape) - 2))) for x in weights]
+    return sum(weights) / len(weights)
 
 
-def _named(found):
-    return dict(zip(("tokens", "scores", "token_scores"), found, strict=False))
+def _named(results):
+    return dict(zip(("tokens", "scores", "token_scores"), results, strict=False))

@@ -68,13 +68,13 @@ class Shortlist:
             ValueError: if there are more than `size` other ids.
         """
         sources, also = np.ravel(sources), np.ravel(np.asarray(also, "int64"))
-        if (number := np.count_nonzero(np.unique(also))) > self.size:
-            raise ValueError(f"`also` must have at most {self.size} ids, the size. Received: {number} ids")
-        found = np.asarray(self.table)[sources[sources != 0]].T  # the likeliest of all, then the next
-        found = np.concatenate([np.ravel(np.asarray(each, "int64")) for each in (also, self.always, found)])
-        found = found[np.sort(np.unique(found, return_index=True)[1])]
-        found = found[found != 0][: self.size]
-        return np.pad(found, (0, self.size - len(found))).astype("int32")
+        if (count := np.count_nonzero(np.unique(also))) > self.size:
+            raise ValueError(f"`also` must have at most {self.size} ids, the size. Received: {count} ids")
+        ids = np.asarray(self.table)[sources[sources != 0]].T  # the likeliest of all, then the next
+        ids = np.concatenate([np.ravel(np.asarray(x, "int64")) for x in (also, self.always, ids)])
+        ids = ids[np.sort(np.unique(ids, return_index=True)[1])]
+        ids = ids[ids != 0][: self.size]
+        return np.pad(ids, (0, self.size - len(ids))).astype("int32")
 
     def save(self, path: Path) -> None:
         """Writes the list to a file of NumPy.
@@ -102,10 +102,10 @@ class Shortlist:
             ValueError: if it is no shortlist, or `size` is below the number of ids in every list.
         """
         try:
-            with np.load(path) as found:
-                if sum(member.file_size for member in found.zip.infolist()) > MOST_BYTES:
+            with np.load(path) as archive:
+                if sum(member.file_size for member in archive.zip.infolist()) > MOST_BYTES:
                     raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-                made = cls(found["table"], found["always"].tolist(), found["size"].item())
+                made = cls(archive["table"], archive["always"].tolist(), archive["size"].item())
         except (ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError, MemoryError) as error:
             raise ValueError(f"The file must be a shortlist ({error}). Received: {path}") from error
         return made if size is None else dataclasses.replace(made, size=size)
@@ -201,16 +201,16 @@ def _translations(sources, targets, size, iterations, portion=2000):
     pairs = _different(np.concatenate([_different(_codes(sources[part], targets[part], size)[0]) for part in parts]))
     places, lengths = [], []
     for part in parts:
-        codes, each = _codes(sources[part], targets[part], size)
+        codes, source_lengths = _codes(sources[part], targets[part], size)
         places.append(np.searchsorted(pairs, codes).astype("int32"))
-        lengths.append(each)
+        lengths.append(source_lengths)
     source, weights = pairs // size, np.ones(len(pairs))
     for _ in range(iterations):
         counts = np.zeros(len(pairs))
-        for place, each in zip(places, lengths, strict=True):
-            share = weights[place]
-            total = np.add.reduceat(share, np.cumsum(each) - each)
-            np.add.at(counts, place, share / np.repeat(total, each))
+        for indices, source_lengths in zip(places, lengths, strict=True):
+            share = weights[indices]
+            total = np.add.reduceat(share, np.cumsum(source_lengths) - source_lengths)
+            np.add.at(counts, indices, share / np.repeat(total, source_lengths))
         weights = counts / np.bincount(source, counts)[source]
     return pairs, weights
 
@@ -248,7 +248,7 @@ def narrow(model, kernels, shortlist, start_id, end_id, constraints):
     kernel, bias = model.output_weights(ids)
     output = {"kernel": kernel} | ({} if bias is None else {"bias": bias})
     tokens = {"prefix": constraints.prefix, "suppress": constraints.suppress or None}
-    places = {name: _places(each, ids) for name, each in tokens.items() if each is not None}
+    places = {name: _places(token_ids, ids) for name, token_ids in tokens.items() if token_ids is not None}
     constraints = dataclasses.replace(constraints, **places)
     return ids, ops.where(forbidden, NEVER, 0.0), {**kernels, "output": output}, constraints
 

@@ -19,18 +19,18 @@ def top_k(x, k):
     """
     x = ops.convert_to_tensor(x)
     n = x.shape[-1]
-    number = 0 if n is None else -(-n // BLOCK)  # no blocks if the size is unknown
-    if number < 4 * k:
+    num_blocks = 0 if n is None else -(-n // BLOCK)  # no blocks if the size is unknown
+    if num_blocks < 4 * k:
         return ops.top_k(x, k)
     shape = (*sizes(x)[:-1], k)
     if n % BLOCK:
-        padding = [(0, 0)] * (len(shape) - 1) + [(0, number * BLOCK - n)]
+        padding = [(0, 0)] * (len(shape) - 1) + [(0, num_blocks * BLOCK - n)]
         x = ops.pad(x, padding, constant_values=float("-inf"))
     blocks = ops.reshape(x, (-1, BLOCK))
-    maxima = ops.reshape(ops.max(blocks, axis=-1, initial=float("-inf")), (-1, number))  # (rows, number)
+    maxima = ops.reshape(ops.max(blocks, axis=-1, initial=float("-inf")), (-1, num_blocks))  # (rows, num_blocks)
     _, chosen = ops.top_k(maxima, k)
     chosen = -ops.top_k(-chosen, k)[0]  # keeps equal numbers in order
-    first = number * ops.arange(ops.shape(maxima)[0], dtype="int32")[:, None]
+    first = num_blocks * ops.arange(ops.shape(maxima)[0], dtype="int32")[:, None]
     candidates = ops.take(blocks, first + chosen, axis=0)  # (rows, k, BLOCK)
     values, places = ops.top_k(ops.reshape(candidates, (-1, k * BLOCK)), k)
     indices = ops.reshape(BLOCK * chosen[..., None] + np.arange(BLOCK, dtype="int32"), (-1, k * BLOCK))

@@ -72,12 +72,16 @@ def copy_attention(
 
 
 def _attentions(layer, classes):
-    attentions = list({id(each): each for each in flatten_layers(layer) if isinstance(each, classes)}.values())
-    for each in attentions:
-        if not each.built:
-            raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")
-        if with_lora(each):
-            raise ValueError(f"Weights with LoRA must be merged: use `merge_lora` first. Received: {each.name!r}")
+    attentions = list(
+        {id(attention): attention for attention in flatten_layers(layer) if isinstance(attention, classes)}.values()
+    )
+    for attention in attentions:
+        if not attention.built:
+            raise ValueError(
+                f"The layers must be built: call the model first. Received: {attention.name!r} without weights"
+            )
+        if with_lora(attention):
+            raise ValueError(f"Weights with LoRA must be merged: use `merge_lora` first. Received: {attention.name!r}")
     return attentions
 
 
@@ -89,12 +93,14 @@ def _check_expressible(layer, stock):
             f"A {type(stock).__name__} of Keras takes the weights of its equal here; `layers.absorb` returns a "
             f"MultiHeadAttention where that is possible. Received: {type(layer).__name__} {layer.name!r}"
         )
-    names = ("relative_positions", "qk_norm", "attn_logits_soft_cap", "use_sinks")
-    given = [name for name in names if getattr(layer, name)]
+    names = ("relative_positions", "qk_norm", "attn_logits_soft_cap", "use_sinks", "exclusive")
+    unsupported = [name for name in names if getattr(layer, name)]
     if layer.scale != layer.key_dim**-0.5:
-        given.append("scale")
-    if given:
-        raise ValueError(f"Keras's attention has no {', '.join(given)}. Received: a layer {layer.name!r} with them")
+        unsupported.append("scale")
+    if unsupported:
+        raise ValueError(
+            f"Keras's attention has no {', '.join(unsupported)}. Received: a layer {layer.name!r} with them"
+        )
 
 
 def _of_stock(layer):

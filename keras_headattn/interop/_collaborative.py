@@ -56,8 +56,8 @@ def to_collaborative(source: Any, shared_dim: int | None = None) -> tuple[Any, d
     copy = rebuilt(source, functools.partial(_replaced, shared_dim=shared_dim))
     pairs = zip(_attentions(source), _attentions(copy), strict=True)
     pairs = [(old, new) for old, new in pairs if type(old) is MultiHeadAttention]
-    others = zip(_unchanged(source, layers), _unchanged(copy, [new for _, new in pairs]), strict=True)
-    for old, new in others:
+    unchanged = zip(_unchanged(source, layers), _unchanged(copy, [new for _, new in pairs]), strict=True)
+    for old, new in unchanged:
         new.assign(old)
     return copy, {old.path: _convert(old, new) for old, new in pairs}
 
@@ -80,7 +80,7 @@ def _check(layer, shared_dim):
     if layer.use_bias and np.any(keras.ops.convert_to_numpy(layer.key_dense.bias)):  # the softmax does not cancel it
         wrong += [name for name in ("use_sinks", "attn_logits_soft_cap") if getattr(layer, name)]
     dense = layer.query_dense, layer.key_dense
-    if any(each.quantization_mode or getattr(each, "lora_enabled", False) for each in dense):
+    if any(projection.quantization_mode or getattr(projection, "lora_enabled", False) for projection in dense):
         wrong.append("weights that are quantised or have LoRA")
     if wrong:
         raise ValueError(f"Collaborative heads cannot express a layer's {', '.join(wrong)}. Received: {layer.path}")
@@ -147,18 +147,18 @@ def decompose(query, key, rank):
             break
         previous = error
     sizes = [np.linalg.norm(x, axis=0) + 1e-300 for x in (a, m, b)]
-    each = np.sqrt(np.prod(sizes, axis=0))  # of queries and keys alike, and 1 of mixing
-    return a / sizes[0] * each, m / sizes[1], b / sizes[2] * each, float(error)
+    scale = np.sqrt(np.prod(sizes, axis=0))  # of queries and keys alike, and 1 of mixing
+    return a / sizes[0] * scale, m / sizes[1], b / sizes[2] * scale, float(error)
 
 
 def _largest(query, key, rank):
     """Returns factors of the largest singular vectors of all heads, each of one head."""
-    found = []
+    terms = []
     for i in range(query.shape[1]):
         (left, upper), (right, lower) = np.linalg.qr(query[:, i]), np.linalg.qr(key[:, i])
         u, sizes, v = np.linalg.svd(upper @ lower.T)
-        found += [(size, i, left @ u[:, n], right @ v[n]) for n, size in enumerate(sizes)]
-    sizes, head, a, b = zip(*sorted(found, key=lambda each: -each[0])[:rank], strict=True)
+        terms += [(size, i, left @ u[:, n], right @ v[n]) for n, size in enumerate(sizes)]
+    sizes, head, a, b = zip(*sorted(terms, key=lambda term: -term[0])[:rank], strict=True)
     factors = np.stack(a, axis=1) * sizes, np.eye(query.shape[1])[:, list(head)], np.stack(b, axis=1)
     # Inputs narrower than heads have fewer.
     return [np.pad(factor, ((0, 0), (0, rank - len(sizes)))) for factor in factors]

@@ -76,6 +76,7 @@ class Config:
         if not isinstance(values, dict):
             raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
         self.values = {key: value for key, value in values.items() if value is not None}
+        self.nulls = values.keys() - self.values.keys()
         self.path = path
         self._read = set(HARMLESS)
 
@@ -134,10 +135,13 @@ class Config:
             raise ValueError(f"Encoder and decoder must have the same sizes. Received: {received} in {self.path}")
         return values[0]
 
-    def check(self, ignore=()):
-        """Refuses keys that have not been read and may change what the model computes."""
+    def check(self, ignore=(), known=()):
+        """Refuses keys that have not been read and may change what the model computes.
+
+        With `known`, further keys that do not, switches that are off do not either.
+        """
         for key, value in self.values.items():
-            if key in ignore or key in self._read:
+            if key in ignore or key in self._read or known and (key in known or value is False):
                 continue
             if key not in FIXED:
                 raise ValueError(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
-from keras_headattn.models import Bert
+from keras_headattn.models import Bert, ModernBert
 
 # PyTorch's names for the last part of a name.
 OF_TORCH = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "scale": "weight", "beta": "bias"}
@@ -34,12 +34,14 @@ class Names:
         leaves: dictionary from the last part of this library's names to the format's. Default `None`: PyTorch's for
             `"torch"`, none for others.
         unused: regular expressions of the format's names without a place in this library's models. Default: none.
+        skipped: this library's names of weights that keep their initial values. Default: none.
     """
 
     table: Mapping[str, str]
     kernels: str = "torch"
     leaves: dict[str, str] | None = None
     unused: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def find(self, name: str) -> str | None:
         """Returns a name in the format, `None` if it has none.
@@ -47,6 +49,8 @@ class Names:
         Args:
             name: str, this library's name of a weight.
         """
+        if name in self.skipped:
+            return None
         owner, _, leaf = name.rpartition("/")
         leaves = self.leaves if self.leaves is not None else OF_TORCH if self.kernels == "torch" else {}
         for ours, theirs in self.table.items():
@@ -69,9 +73,9 @@ class Names:
 @functools.cache
 def _pattern(template):
     pattern = re.escape(template)
-    for place, values in PLACES.items():
-        pattern = pattern.replace(f"\\{{{place}\\}}", f"(?P<{place}>{values})", 1)
-        pattern = pattern.replace(f"\\{{{place}\\}}", f"(?P={place})")
+    for placeholder, values in PLACES.items():
+        pattern = pattern.replace(f"\\{{{placeholder}\\}}", f"(?P<{placeholder}>{values})", 1)
+        pattern = pattern.replace(f"\\{{{placeholder}\\}}", f"(?P={placeholder})")
     return re.compile(pattern)
 
 
@@ -122,7 +126,7 @@ def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
     """
     if not model.built:
         model.build()
-    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built earlier
+    if isinstance(getattr(model, "encoder", None), Bert | ModernBert):  # a head
         inside = {id(weight) for weight in model.encoder.weights}
         outer = [weight for weight in model.weights if id(weight) not in inside]
         return weights_by_name(model.encoder) | _below(model, outer)
@@ -183,13 +187,11 @@ def copy_weights(
     for name, theirs in copied.items():
         if theirs not in tensors:
             continue
-        shape, tensor = _shape_of_heads(name, weights), tensors[theirs]
-        fitted[name] = _fit(name, tensor, shape, names.kernels)
-        if fitted[name] is None and (groups := _groups(name, weights, shape)):
-            fitted[name] = _mean_of_heads(_fit(name, tensor, groups, names.kernels), groups, shape)
-            averaged.append(name)
+        fitted[name], is_mean = _fit_or_mean(name, tensors[theirs], weights, names.kernels)
+        averaged += [name] * is_mean
         if fitted[name] is None:
-            misshapen.append(f"{theirs} {tuple(tensor.shape)}, not {stored_shape(name, shape, names.kernels)}")
+            shape = stored_shape(name, _shape_of_heads(name, weights), names.kernels)
+            misshapen.append(f"{theirs} {tuple(tensors[theirs].shape)}, not {shape}")
     surplus = [name for name in left_over if not names.is_unused(name)] if strict else []
     check_fit({"missing": missing, "of another shape": misshapen, "left over": surplus})
     for name in [name for name in copied if name.endswith("/kernel")]:
@@ -217,6 +219,22 @@ def stored_shape(name, shape, kernels):
     inputs = len(shape) - 1 if "attention_output/" in name else 1
     flat = math.prod(shape[:inputs]), math.prod(shape[inputs:])
     return flat[::-1] if kernels == "torch" else flat
+
+
+def misfits(weights, tensors, names):
+    """Returns the names of weights whose tensors have another shape."""
+    pairs = [(name, tensors[theirs]) for name in weights if (theirs := names.find(name)) in tensors]
+    return [name for name, tensor in pairs if _fit_or_mean(name, tensor, weights, names.kernels)[0] is None]
+
+
+def _fit_or_mean(name, tensor, weights, kernels):
+    """Returns a tensor in the weight's shape or `None`, and True if it is a mean over heads."""
+    shape = _shape_of_heads(name, weights)
+    fitted = _fit(name, tensor, shape, kernels)
+    groups = _groups(name, weights, shape) if fitted is None else None
+    if groups is None:
+        return fitted, False
+    return _mean_of_heads(_fit(name, tensor, groups, kernels), groups, shape), True
 
 
 def _fit(name, tensor, shape, kernels):
@@ -260,8 +278,8 @@ def _components(name, fitted, count):
     *_, heads, width = rows.shape
     left, sizes, right = np.linalg.svd(np.moveaxis(rows, 1, 2).reshape(-1, heads), full_matrices=False)
     components = np.moveaxis((left[:, :count] * sizes[:count]).reshape(-1, width, count), 2, 1)
-    found = {name: components[: len(kernel)], name.removesuffix("/kernel") + "_mixing_kernel": right[:count]}
-    return found | ({bias: components[-1]} if bias in fitted else {})
+    weights = {name: components[: len(kernel)], name.removesuffix("/kernel") + "_mixing_kernel": right[:count]}
+    return weights | ({bias: components[-1]} if bias in fitted else {})
 
 
 def _groups(name, weights, shape):

@@ -148,14 +148,14 @@ def _spec(specs, model):
 
 def _heads(stack, attentions, width):
     """Returns the numbers of heads of a stack, which must be the same in all its layers."""
-    found = {
+    sizes = {
         (layer.num_heads, getattr(layer, "num_key_value_heads", layer.num_heads), layer.key_dim)
         for path, layer in attentions.items()
         if path.startswith(stack)
     }
-    if len(found) > 1:
-        refuse(f"the same heads in all layers of the {stack}", f"(heads, key heads, key_dim) of {sorted(found)}")
-    ((count, groups, key_dim),) = found
+    if len(sizes) > 1:
+        refuse(f"the same heads in all layers of the {stack}", f"(heads, key heads, key_dim) of {sorted(sizes)}")
+    ((count, groups, key_dim),) = sizes
     options = {"num_heads": count} | ({} if groups == count else {"num_heads_kv": groups})
     return options | ({} if count * key_dim == width else {"head_dim": key_dim})
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from keras_headattn._files import Path, atomic_path, write_atomically
 from keras_headattn.interop._copying import Names
+from keras_headattn.interop._export_causal import of_causal
 from keras_headattn.interop._export_transformer import of_transformer
 from keras_headattn.interop._modernbert import of_modernbert
 from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
 from keras_headattn.interop._tables import BERT, HEADS, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
-from keras_headattn.models import Bert, ElectraPretraining, Transformer
+from keras_headattn.models import Bert, CausalLM, ElectraPretraining, ModernBert, Transformer
 
 WEIGHTS = "model.safetensors"
 CLASSES = {
@@ -55,17 +56,21 @@ def to_hugging_face(
     Weights are the model's, bit for bit; a RoBERTa gets a segment embedding of zeros. Layers that equal multi-head
     attention, such as summed interacting heads, become it.
 
+    A `CausalLM` leaves as a gpt2, llama, mistral, qwen2, qwen3, smollm3, gemma2, gemma3_text or gpt_neox, whichever has
+    its positions, normalization and feed-forward layers. Ids of beginning and end are left to the tokenizer.
+
     With its tokenizers, a `Transformer` leaves as a Marian (post-norm) or a Blenderbot (pre-norm, one vocabulary), with
     the files of a `MarianTokenizer` and its own token ids. If its layer normalisation has another epsilon than PyTorch
     has, 1e-5, weights are scaled, which leaves the logits the same up to rounding.
 
     Args:
-        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier`, `TokenClassifier` and
-            `SpanAnswerer`; `T5`; a `Transformer`; or `ElectraPretraining`, written to folders `generator` and
-            `discriminator`.
+        model: `Bert`, `ModernBert` or their heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier`,
+            `TokenClassifier` and `SpanAnswerer`; `T5`; a `CausalLM`; a `Transformer`; or `ElectraPretraining`, written
+            to folders `generator` and `discriminator`.
         folder: str or path, created if missing. Existing files are replaced. If that is interrupted, the folder
             has no model, or the old one.
-        model_type: "bert", "roberta", "electra" or "modernbert", for encoders. Default `None`: inferred.
+        model_type: "bert", "roberta", "electra" or "modernbert" for encoders, see above for a `CausalLM`. Default
+            `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
             written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
 
@@ -88,8 +93,8 @@ def to_hugging_face(
     folder, parts = pathlib.Path(folder), {"": model}
     if isinstance(model, ElectraPretraining):
         parts, model_type = {"generator": model.generator, "discriminator": model.discriminator}, "electra"
-    converted = {part: _converted(each, model_type, tokenizers) for part, each in parts.items()}
-    _write({folder / part: each for part, each in converted.items()})
+    converted = {part: _converted(submodel, model_type, tokenizers) for part, submodel in parts.items()}
+    _write({folder / part: contents for part, contents in converted.items()})
 
 
 def _write(folders):
@@ -118,30 +123,36 @@ def _converted(model, model_type, tokenizers):
         raise ValueError(f"Only a Transformer takes tokenizers here. Received: model={model!r}")
     if isinstance(model, T5Model):
         return _of_t5(model)
-    if isinstance(encoder, Bert):
+    if isinstance(model, CausalLM):
+        return of_causal(model, model_type)
+    if isinstance(encoder, Bert | ModernBert):
         return of_encoder(model, encoder, model_type)
-    raise ValueError(f"`model` must be a Bert, one of its heads, a T5 or a Transformer. Received: {model!r}")
+    raise ValueError(
+        "`model` must be a Bert or ModernBert, one of their heads, a T5, a CausalLM or a Transformer. "
+        f"Received: {model!r}"
+    )
 
 
 def of_encoder(model, encoder, model_type):
     head = None if model is encoder else type(model).__name__
     kind = model_type or _kind(encoder, head)
     if (kind, head) not in CLASSES:
-        kinds = ", ".join(dict.fromkeys(each for each, _ in CLASSES))
+        kinds = ", ".join(dict.fromkeys(name for name, _ in CLASSES))
         raise ValueError(f"`model_type` must be one of {kinds}, and have the head. Received: {kind!r} and {head}")
+    if (kind == "modernbert") != isinstance(encoder, ModernBert):
+        refuse("a ModernBert for modernbert, else a Bert", f"model_type={kind!r} of a {type(encoder).__name__}")
     if kind == "modernbert":
         config, tensors = of_modernbert(model, encoder, head)
         return {"architectures": [CLASSES[kind, head]], **config, **_labels(model, head)}, tensors
-    if encoder.normalize_first or not encoder.max_length:
-        refuse("post-norm blocks and learned positions", f"model_type={kind!r}")
+    if not encoder.max_length:
+        refuse("learned positions", f"model_type={kind!r}, max_length=0")
     if encoder.skip_padding != (kind == "roberta") or kind == "roberta" and encoder.num_segments:
         refuse("positions that skip padding, and a single segment, only in RoBERTa", f"model_type={kind!r}")
     if kind != "electra" and encoder.embedding_dim != encoder.hidden_dim:
         refuse("embeddings of another width only in ELECTRA", f"model_type={kind!r}")
     attentions, weights = plain_parts(model)
     check_plain(attentions.values(), encoder.hidden_dim)
-    of_tokens = head in ("TokenClassifier", "SpanAnswerer")  # alike in all that are no ModernBERT
-    if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != ("bert" if of_tokens else kind):
+    if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != kind:
         refuse(f"only the head of {kind}", f"head_dim={getattr(model, 'head_dim', None)}, kind={model.kind!r}")
     if getattr(model, "pooling", "first") != "first":
         refuse("only heads on the first token", f"pooling={model.pooling!r}")
@@ -184,12 +195,12 @@ def _labels(model, head):
     """Returns the names of a classifier's classes, for the configuration."""
     if head not in ("EncoderClassifier", "TokenClassifier"):
         return {}
-    names = {str(number): f"LABEL_{number}" for number in range(model.num_outputs)}
-    return {"id2label": names, "label2id": {label: int(number) for number, label in names.items()}}
+    names = {str(index): f"LABEL_{index}" for index in range(model.num_outputs)}
+    return {"id2label": names, "label2id": {label: int(index) for index, label in names.items()}}
 
 
 def _kind(encoder, head):
-    if encoder.normalize_first:
+    if isinstance(encoder, ModernBert):
         return "modernbert"
     if encoder.skip_padding:
         return "roberta"
@@ -200,8 +211,8 @@ def _kind(encoder, head):
 def _of_t5(model):
     attentions, weights = plain_parts(model)
     check_plain(attentions.values(), use_bias=False, scale=1.0)
-    first, *others = attentions.values()
-    if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in others):
+    first, *rest = attentions.values()
+    if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in rest):
         heads = sorted({str(layer.num_heads) for layer in attentions.values()})
         refuse("the same heads in all layers", ", ".join(heads))
     tensors = tensors_of(weights, T5_GATED if model.gated else T5)

@@ -52,7 +52,8 @@ def of_transformer(model, tokenizers):
         pad_id, start, end = positions.first - 1, 2, 2
     tensors = _tensors(model, weights, kind, swapped=None if tokenizers else pad_id)
     heads = model.encoder_blocks[0].attention.num_heads
-    sizes = dict(layers=model.num_layers, attention_heads=heads, ffn_dim=feed_forward.intermediate_dim)
+    width = model.encoder_blocks[0].feed_forward.inner.units
+    sizes = dict(layers=model.num_layers, attention_heads=heads, ffn_dim=width)
     config = dict(
         model_type=kind,
         architectures=[CLASSES[kind]],
@@ -116,25 +117,25 @@ def _check_blocks(model, attentions):
 def _check_imported(model, attentions):
     """Returns the model type of a Marian or M2M100 of `from_pretrained`, and refuses other models."""
     positions, norm = model.templates["positions"].layer, model.templates["norm"].layer
-    others = "; other Transformers need `source_tokenizer` and `target_tokenizer`"
+    hint = "; other Transformers need `source_tokenizer` and `target_tokenizer`"
     if not isinstance(positions, SinusoidalPositions):
-        refuse(f"sinusoidal positions{others}", f"positions={positions!r}")
+        refuse(f"sinusoidal positions{hint}", f"positions={positions!r}")
     is_marian = not model.normalize_first and _are_marians(positions)
     if not is_marian and not (model.normalize_first and positions.endpoint and positions.first > 0):
         refuse(
-            f"the blocks and positions of Marian or of M2M100, see `from_pretrained`{others}",
+            f"the blocks and positions of Marian or of M2M100, see `from_pretrained`{hint}",
             f"normalize_first={model.normalize_first}, endpoint={positions.endpoint}, first={positions.first}",
         )
     if getattr(norm, "epsilon", None) != EPSILON:
-        refuse(f"layer normalisation with an epsilon of 1e-5{others}", f"{norm.name}, {getattr(norm, 'epsilon', None)}")
+        refuse(f"layer normalisation with an epsilon of 1e-5{hint}", f"{norm.name}, {getattr(norm, 'epsilon', None)}")
     _check_blocks(model, attentions)
     if not model.tie_output:
-        refuse(f"a tied output{others}", "tie_output=False")
+        refuse(f"a tied output{hint}", "tie_output=False")
     if not is_marian and (model.output_bias or model.target_vocabulary_size):
         refuse("one vocabulary and no output bias in M2M100", f"output_bias={model.output_bias}")
     if model.target_vocabulary_size not in (None, model.source_vocabulary_size):
         sizes = f"{model.source_vocabulary_size}, {model.target_vocabulary_size}"
-        refuse(f"vocabularies of one size, as padding is the last of both{others}", sizes)
+        refuse(f"vocabularies of one size, as padding is the last of both{hint}", sizes)
     return "marian" if is_marian else "m2m_100"
 
 
@@ -163,8 +164,8 @@ def _scale(weights, model):
         if name.startswith(last):
             power = -1 if model.tie_output else 0
         else:
-            power = any(re.fullmatch(each, name) for each in writers)
-            power -= any(re.fullmatch(each, name) for each in readers)
+            power = any(re.fullmatch(pattern, name) for pattern in writers)
+            power -= any(re.fullmatch(pattern, name) for pattern in readers)
         weights[name] = (weight * np.float64(scale) ** power).astype("float32")
 
 

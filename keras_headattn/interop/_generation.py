@@ -142,11 +142,11 @@ def _faults(settings, config, ends, beams):
 
 def _ids(settings, key, config):
     """Returns the token ids of a key, a number or a list, from `settings` or else `config`."""
-    for each in (settings, config):
-        ids = each.values.get(key)
+    for source in (settings, config):
+        ids = source.values.get(key)
         if ids is not None:
             ids = ids if isinstance(ids, list) else [ids]
-            _check_ids(ids, key, each, config)
+            _check_ids(ids, key, source, config)
             return ids
     return []
 

@@ -120,11 +120,11 @@ def to_keras_hub(model: Bert) -> keras.Model:
     if not isinstance(model, Bert):
         refuse("only encoders, keras_headattn.models.Bert", type(model).__name__)
     models = optional_import("keras_hub").models
-    attentions, own = plain_parts(model)
+    attentions, model_weights = plain_parts(model)
     check_plain(attentions.values(), model.hidden_dim)
     wide = model.embedding_dim != model.hidden_dim
     name = "RobertaBackbone" if model.skip_padding else "ElectraBackbone" if wide else "BertBackbone"
-    fixed = {"pad_id": 0, "skip_padding": False, "normalize_first": False, **ENCODERS[name]}
+    fixed = {"pad_id": 0, "skip_padding": False, **ENCODERS[name]}
     got = {key: getattr(model, key) for key in fixed if key != "pooler"} | {"pooler": model.pooler is not None}
     fixed = {"pooler": True, **fixed}
     if different := {key: got[key] for key in fixed if got[key] != fixed[key]}:
@@ -139,7 +139,7 @@ def to_keras_hub(model: Bert) -> keras.Model:
         arguments.pop("embedding_dim")
     backbone = getattr(models, name)(**arguments)
     theirs = _variables(backbone)
-    weights = {KERAS_HUB.find(ours): weight for ours, weight in own.items()}
+    weights = {KERAS_HUB.find(ours): weight for ours, weight in model_weights.items()}
     if weights.keys() != theirs.keys():
         refuse(f"the weights of {name}", ", ".join(sorted(map(str, weights.keys() ^ theirs.keys()))))
     for path, weight in weights.items():
@@ -172,8 +172,8 @@ def _of_t5(backbone, attention, overrides):
         weights["lm_head"] = table.reverse_embeddings
     for side in ("encoder", "decoder"):
         weights[f"{side}.final_layer_norm"] = getattr(backbone, f"{side}_layer_norm").weight
-        for number, layer in enumerate(getattr(backbone, f"{side}_transformer_layers")):
-            weights |= _of_t5_block(layer, f"{side}.block.{number}.layer", gated, side == "decoder")
+        for index, layer in enumerate(getattr(backbone, f"{side}_transformer_layers")):
+            weights |= _of_t5_block(layer, f"{side}.block.{index}.layer", gated, side == "decoder")
     transposed = (".q", ".k", ".v", ".o", ".wi", ".wi_0", ".wi_1", ".wo", "lm_head")
     tensors = {
         f"{name}.weight": np.array(weight).T if name.endswith(transposed) else np.array(weight)

@@ -50,15 +50,15 @@ def from_lsdefine(
     model = from_lsdefine("models/en2de.model.h5", num_heads=8)
     ```
     """
-    found = _by_class(read_tensors(path))
-    blocks, projections = len(found["conv1d"]) // 2, len(found["time_distributed"]) - 1
+    by_class = _by_class(read_tensors(path))
+    blocks, projections = len(by_class["conv1d"]) // 2, len(by_class["time_distributed"]) - 1
     depths = {"encoder": 2 * blocks - projections, "decoder": projections - blocks}
-    tables = [each["embeddings"] for each in found["embedding"]]
-    tensors = _by_name(found, depths)
+    tables = [weights["embeddings"] for weights in by_class["embedding"]]
+    tensors = _by_name(by_class, depths)
     if len(tables) not in (2, 3) or min(depths.values()) < 1 or not tensors:
         raise ValueError(
             "The file must hold the weights of a Transformer of lsdefine/attention-is-all-you-need-keras. "
-            f"Received: {path} with {', '.join(f'{len(each)} {name}' for name, each in found.items())}"
+            f"Received: {path} with {', '.join(f'{len(entries)} {name}' for name, entries in by_class.items())}"
         )
     positions, *words = tables
     width = words[0].shape[1]
@@ -87,32 +87,32 @@ def from_lsdefine(
 
 def _by_class(tensors):
     """Returns the weights of all layers, by class and in the order of their numbers."""
-    found, unknown = {name: {} for name in CLASSES}, []
+    by_class, unknown = {name: {} for name in CLASSES}, []
     for name, tensor in tensors.items():
         if match := NAME.fullmatch(name):
-            found[match[1]].setdefault(int(match[2] or 0), {})[match[3]] = tensor
+            by_class[match[1]].setdefault(int(match[2] or 0), {})[match[3]] = tensor
         elif not name.startswith("optimizer_weights/"):
             unknown.append(name)
     check_fit({"left over": unknown})
-    return {name: [each[number] for number in sorted(each)] for name, each in found.items()}
+    return {name: [by_number[number] for number in sorted(by_number)] for name, by_number in by_class.items()}
 
 
-def _by_name(found, depths):
+def _by_name(by_class, depths):
     """Returns all weights but embeddings by this library's names, none if there are too few or too many layers."""
     owners = {name: [] for name in CLASSES[1:]}
     for side, depth in depths.items():
         attentions = ("attention", "cross_attention")[: 1 + (side == "decoder")]
         for block in (f"{side}_{i}" for i in range(depth)):
-            owners["dense"] += [f"{block}/{name}/{each}" for name in attentions for each in PROJECTIONS]
+            owners["dense"] += [f"{block}/{name}/{projection}" for name in attentions for projection in PROJECTIONS]
             owners["time_distributed"] += [f"{block}/{name}/attention_output" for name in attentions]
-            owners["conv1d"] += [f"{block}/feed_forward/{each}" for each in ("inner", "outer")]
+            owners["conv1d"] += [f"{block}/feed_forward/{part}" for part in ("inner", "outer")]
             owners["layer_normalization"] += [f"{block}/{name}_norm" for name in ("feed_forward", *attentions)]
     owners["time_distributed"].append("output_projection")
-    if any(len(found[kind]) != len(names) for kind, names in owners.items()):
+    if any(len(by_class[kind]) != len(names) for kind, names in owners.items()):
         return {}
     tensors = {}
     for kind, names in owners.items():
-        for owner, weights in zip(names, found[kind], strict=True):
+        for owner, weights in zip(names, by_class[kind], strict=True):
             tensors |= {f"{owner}/{leaf}": x[0] if x.ndim == 3 else x for leaf, x in weights.items()}
             if kind == "dense":
                 tensors[f"{owner}/bias"] = np.zeros(weights["kernel"].shape[1], "float32")

@@ -9,7 +9,6 @@ from keras_headattn.interop._copying import Names
 from keras_headattn.interop._plain import activation_there, check_plain, plain_parts, refuse, tensors_of
 from keras_headattn.interop._sizes import check_sizes
 from keras_headattn.interop._tables import HEADS, MODERNBERT
-from keras_headattn.positions import RotaryPositions
 
 # Keys that change training or speed alone, or nothing at all.
 PASSED_OVER = """
@@ -24,7 +23,7 @@ PARTS = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.
 
 
 def modernbert_arguments(config):
-    """Returns the arguments of `Bert` for a ModernBERT."""
+    """Returns the arguments of `ModernBert`."""
     for key in PASSED_OVER:
         config.get(key)
     biases = {key: config.flag(key, False) for key in BIASES}
@@ -45,20 +44,16 @@ def modernbert_arguments(config):
         intermediate_dim=config.integer("intermediate_size", least=1),
         num_layers=num_layers,
         num_heads=config.integer("num_attention_heads", least=1),
-        max_length=0,
-        num_segments=0,
         pad_id=config.integer("pad_token_id", 50283, most=size - 1),
         activation=config.activation("hidden_activation", "gelu"),
         norm_epsilon=config.number("norm_eps", 1e-5),
         dropout=config.number("embedding_dropout", 0.0, below=1),
         attention_dropout=config.number("attention_dropout", 0.0, below=1),
         initializer_range=config.number("initializer_range", 0.02),
-        normalize_first=True,
-        relative_positions=RotaryPositions(bases[FULL]),
-        local_positions=RotaryPositions(bases[SLIDING]),
+        max_wavelength=bases[FULL],
+        local_max_wavelength=bases[SLIDING],
         sliding_window=config.integer("local_attention", 128, least=2) // 2 + 1,  # theirs is of both sides
         global_every=_global_every(config, num_layers),
-        gated=True,
         use_bias=biases["norm_bias"],
     )
 
@@ -66,15 +61,15 @@ def modernbert_arguments(config):
 def _bases(config):
     """Returns the base of the rotary frequencies by kind of layer."""
     bases = {FULL: config.number("global_rope_theta", 160_000.0), SLIDING: config.number("local_rope_theta", 10_000.0)}
-    given = config.get("rope_parameters", {})
-    for kind, values in given.items() if isinstance(given, dict) else [(None, given)]:
+    parameters = config.get("rope_parameters", {})
+    for kind, values in parameters.items() if isinstance(parameters, dict) else [(None, parameters)]:
         if values is None:
             continue
         is_known = kind in bases and isinstance(values, dict) and not set(values) - {"rope_type", "rope_theta"}
         if not is_known or values.get("rope_type") != "default":
             raise ValueError(
                 f"`rope_parameters` must be of {FULL} and {SLIDING}, each of rope_type 'default' with a rope_theta. "
-                f"Received: {given} in {config.path}"
+                f"Received: {parameters} in {config.path}"
             )
         bases[kind] = Config(values, config.path).number("rope_theta", bases[kind])
     return bases
@@ -121,13 +116,13 @@ def check_modernbert_sizes(arguments, tensors):
 
 
 def of_modernbert(model, encoder, head):
-    """Returns the configuration and tensors of a `Bert` as a ModernBERT, and of its head, a class or `None`."""
+    """Returns the configuration and tensors of a `ModernBert` and its head, a class or `None`."""
     _check_parts(encoder)
     if getattr(model, "head_dim", None) or getattr(model, "kind", "modernbert") != "modernbert":
         refuse("only the head of modernbert", f"head_dim={getattr(model, 'head_dim', None)}, kind={model.kind!r}")
     attentions, weights = plain_parts(model)
-    own = ("sliding_window", "relative_positions")
-    check_plain(attentions.values(), encoder.hidden_dim, encoder.use_bias, passed_over=own)
+    passed_over = ("sliding_window", "relative_positions")
+    check_plain(attentions.values(), encoder.hidden_dim, encoder.use_bias, passed_over=passed_over)
     tensors = join_projections(tensors_of(weights, Names(MODERNBERT.table | HEADS.get(("modernbert", head), {}))))
     if head is not None:
         parts = ("embeddings.", "layers.", "final_norm.")
@@ -148,8 +143,8 @@ def of_modernbert(model, encoder, head):
         initializer_range=encoder.initializer_range,
         local_attention=128 if window is None else 2 * window - 2,
         global_attn_every_n_layers=1 if window is None else encoder.global_every,
-        global_rope_theta=encoder.relative_positions.max_wavelength,
-        local_rope_theta=encoder.local_positions.max_wavelength,
+        global_rope_theta=encoder.max_wavelength,
+        local_rope_theta=encoder.local_max_wavelength,
         **dict.fromkeys(BIASES, encoder.use_bias),
         **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),  # the tokenizer's
     )
@@ -160,22 +155,12 @@ def of_modernbert(model, encoder, head):
 
 def _check_parts(encoder):
     """Refuses what a ModernBERT has not."""
-    parts = dict(normalize_first=True, gated=True, max_length=0, num_segments=0, embedding_dim=encoder.hidden_dim)
-    if others := {name: getattr(encoder, name) for name, part in parts.items() if getattr(encoder, name) != part}:
-        refuse(", ".join(f"{name}={parts[name]}" for name in others), str(others))
-    if encoder.pooler is not None or encoder.sliding_window == 1:
-        refuse("no pooler, and windows of 2 at least", f"{encoder.pooler}, sliding_window={encoder.sliding_window}")
-    for positions in (encoder.relative_positions, encoder.local_positions):
-        if type(positions) is not RotaryPositions or _rotation(positions) != (1.0, False, 1.0):
-            refuse("plain rotary positions of all features", f"{positions!r}")
-    for number, block in enumerate(encoder.blocks):
-        is_local = encoder.sliding_window is not None and number % encoder.global_every > 0
+    if encoder.sliding_window == 1:
+        refuse("windows of 2 at least", "sliding_window=1")
+    for index, block in enumerate(encoder.blocks):
+        is_local = encoder.sliding_window is not None and index % encoder.global_every > 0
         if block.attention.sliding_window != (encoder.sliding_window if is_local else None):
             refuse("only the windows of the model", f"sliding_window={block.attention.sliding_window} in {block.name}")
-
-
-def _rotation(positions):
-    return positions.rotated_share, positions.interleaved, positions.scaling_factor
 
 
 def join_projections(tensors):

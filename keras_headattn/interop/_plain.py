@@ -17,6 +17,7 @@ PLAIN = (
     "qk_norm",
     "attn_logits_soft_cap",
     "use_sinks",
+    "exclusive",
     "attention_axes",
 )
 
@@ -34,7 +35,13 @@ def check_plain(attentions, width=None, use_bias=True, scale=None, types=(MultiH
         settings = {name: config[name] for name in PLAIN if config[name] and name not in passed_over}
         if layer.relative_positions is not None and scale == 1.0:  # T5's table is the model's
             settings.pop("relative_positions")
-        if use_bias not in (None, config["use_bias"]) or layer.value_dim != layer.key_dim or config["output_shape"]:
+        biased = config["use_bias"]
+        if (
+            biased == "inputs"
+            or use_bias not in (None, biased)
+            or layer.value_dim != layer.key_dim
+            or config["output_shape"]
+        ):
             settings |= {name: config[name] for name in ("use_bias", "key_dim", "value_dim", "output_shape")}
         if layer.scale != (layer.key_dim**-0.5 if scale is None else scale):
             settings["scale"] = layer.scale
@@ -82,10 +89,14 @@ def plain_parts(model, types=(MultiHeadAttention,)):
     for path, layer in attentions.items():
         if type(layer) not in types:
             attentions[path] = plain = _absorbed(layer)
-            own = weights_by_name(plain).items()
+            plain_weights = weights_by_name(plain)
+            absorbed = {name for name in weights if name.rpartition("/")[0] == path} - {
+                f"{path}/{name}" for name in plain_weights
+            }
+            weights = {name: weight for name, weight in weights.items() if name not in absorbed}
             weights |= {
                 f"{path}/{name}": np.array(ops.convert_to_numpy(weight))
-                for name, weight in own
+                for name, weight in plain_weights.items()
                 if f"{path}/{name}" in weights  # the table of T5's positions has another name, or is another layer's
             }
     return attentions, weights

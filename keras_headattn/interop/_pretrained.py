@@ -13,6 +13,7 @@ from keras import layers, ops
 from keras_headattn import layers as ours
 from keras_headattn._files import Path
 from keras_headattn._types import AttentionLike, Initializer
+from keras_headattn.interop._causal import LAYOUTS, make_causal
 from keras_headattn.interop._checkpoints import check_checkpoint
 from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
@@ -53,6 +54,7 @@ from keras_headattn.models import (
     Bert,
     EncoderClassifier,
     MaskedLM,
+    ModernBert,
     ReplacedTokenDetector,
     SpanAnswerer,
     TokenClassifier,
@@ -81,6 +83,7 @@ def from_pretrained(
     ignore: Sequence[str] = (),
     strict: bool = True,
     return_report: bool = False,
+    start: str | None = None,
     **overrides: Any,
 ) -> Any:
     """Makes a model from a checkpoint, with its weights and any attention.
@@ -89,7 +92,8 @@ def from_pretrained(
 
     | format | files | model |
     |---|---|---|
-    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, modernbert, t5, mt5, marian, m2m_100 or blenderbot; tensors in a format of `read_tensors` | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, modernbert, t5, mt5, marian, m2m_100 or blenderbot; tensors in a format of `read_tensors` | `Bert`, `ModernBert`, `T5`, `Transformer` |
+    | Hugging Face | as above, of model type gpt2, llama, mistral, qwen2, qwen3, smollm3, gemma2, gemma3_text or gpt_neox | `CausalLM` |
     | Hugging Face | as above, of the encoder of a T5 or mT5 alone (`T5EncoderModel`) | `TransformerEncoder` |
     | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
     | t5x | `checkpoint` in one file | `T5` |
@@ -102,6 +106,12 @@ def from_pretrained(
     The ids that the checkpoint suppresses or forces become `suppress` and `force_end` of the model;
     `generation_settings` returns its other search settings.
 
+    In a `CausalLM`, `"multi_head"` is the checkpoint's own attention, with its groups of keys and values. Another
+    attention gets the query, key, value and output weights whose shapes agree; keys and values are repeated for heads
+    that share none, and averaged where more heads share them. If the first two blocks then compute something else than
+    the checkpoint's, on random input, a `UserWarning` says by how much. `attention_arguments` are added to the
+    checkpoint's. Settings of rotary positions are read in both forms of `config.json`.
+
     Args:
         path: str or path of a folder, or of a TensorFlow 1 or t5x checkpoint. Download from Hugging Face's hub first.
         attention: as in the model, for encoder and decoder. Default `"multi_head"`.
@@ -111,6 +121,9 @@ def from_pretrained(
         ignore: list of str, unknown keys of the configuration to ignore. Default: none.
         strict: bool, True to raise an error if tensors other than heads are left over. Default True.
         return_report: bool, True to return the `Report`, too. Default False.
+        start: `"same"` for attention of a `CausalLM` that starts equal to the checkpoint's: sets
+            `mixing_initializer="identity"` of talking heads, and raises an error if the first two blocks differ by more
+            than 1e-5 of the largest output. Default `None`: as the attention starts by itself.
         **overrides: arguments of the model in place of the checkpoint's, such as `dropout=0.0`.
 
     Returns:
@@ -143,18 +156,24 @@ def from_pretrained(
             model, report = from_preset(path, attention, **overrides)
             return (model, report) if return_report else model
         kind = config["model_type"]
-        if kind not in (*ENCODERS, *TRANSLATORS, *T5S):
-            known = ", ".join((*ENCODERS, *T5S, *TRANSLATORS))
+        if kind not in (*ENCODERS, *TRANSLATORS, *T5S, *LAYOUTS):
+            known = ", ".join((*ENCODERS, *T5S, *TRANSLATORS, *LAYOUTS))
             raise ValueError(f"`model_type` must be one of {known}. Received: {kind!r} in {config.path}")
     else:
         config, kind = None, None
     tensors = canonical_tensors(path)
     kind = kind or _kind_of(tensors, path)
     make = _make_t5 if kind in T5S else _make_translator if kind in TRANSLATORS else _make_encoder
+    if kind in LAYOUTS:
+        make = functools.partial(make_causal, start=start)
+    elif start is not None:
+        raise ValueError(f"`start` is for language models alone. Received: start={start!r} for {kind}")
     if head is not None and kind not in ENCODERS:
         raise ValueError(f"`head` is for BERT, RoBERTa, ELECTRA and ModernBERT. Received: head={head!r} for {kind}")
-    model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
+    model, names, tensors, *checks = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
+    for check in checks:
+        check()
     return (model, report) if return_report else model
 
 
@@ -199,7 +218,7 @@ def _kind_of(tensors, path):
 
 
 def encoder_arguments(kind, config, path, tensors, ignore):
-    """Returns the arguments of `Bert`, from the configuration or the tensors, and the tensors without prefix."""
+    """Returns the arguments of the encoder, from the configuration or the tensors, and the tensors without prefix."""
     prefix = "roberta" if kind in ROBERTAS else {"modernbert": "model"}.get(kind, kind)
     is_model = re.compile(rf"^({prefix}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
@@ -229,10 +248,12 @@ def _make_encoder(kind, config, path, tensors, attention, head, ignore, override
     arguments, tensors = encoder_arguments(kind, config, path, tensors, ignore)
     kind = "roberta" if kind in ROBERTAS else kind
     head_class, head_arguments = _head_arguments(head, kind, config, tensors)
-    has_pooler = "pooler.dense.weight" in tensors
-    arguments["pooler"] = has_pooler and not (kind == "roberta" and head_class)
-    model = Bert(**{**arguments, "attention": attention, **overrides})
-    names = MODERNBERT if kind == "modernbert" else BERT
+    if kind == "modernbert":
+        cls, names = ModernBert, MODERNBERT
+    else:
+        cls, names = Bert, BERT
+        arguments["pooler"] = "pooler.dense.weight" in tensors and not (kind == "roberta" and head_class)
+    model = cls(**{**arguments, "attention": attention, **overrides})
     if head_class is MaskedLM:
         outputs = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight")
         _check_tied(tensors, (*outputs, "decoder.weight"), names.table["token_embedding"] + ".weight", path)
@@ -250,17 +271,16 @@ def _head_arguments(head, kind, config, tensors):
         return None, {}
     cls = HEAD_CLASSES.get(head)
     if cls is None or (kind, cls.__name__) not in HEADS:
-        there = [name for name, each in HEAD_CLASSES.items() if (kind, each.__name__) in HEADS]
+        there = [name for name, head_class in HEAD_CLASSES.items() if (kind, head_class.__name__) in HEADS]
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
     if cls is MaskedLM and kind != "bert":  # whatever the encoder's is
         return cls, {"activation": "gelu"}
-    arguments = {"kind": kind} if cls is EncoderClassifier or kind == "modernbert" else {}
     if cls not in (EncoderClassifier, TokenClassifier):
-        return cls, arguments if cls is SpanAnswerer else {}
+        return cls, {}
     output = HEADS[kind, cls.__name__]["output_projection"] + ".weight"
     if output not in tensors:
         raise ValueError(f"The checkpoint has no head of a classifier. Received: head={head!r}, no tensor {output}")
-    arguments["num_outputs"] = len(tensors[output])
+    arguments = {"num_outputs": len(tensors[output])} | ({"kind": kind} if cls is EncoderClassifier else {})
     if cls is EncoderClassifier and kind == "modernbert":
         pooling = config.get("classifier_pooling", "cls")
         if pooling not in list(POOLINGS):
@@ -325,7 +345,7 @@ def _with_shared(tensors, path):
 
 
 def _make_t5_encoder(arguments, attention, overrides):
-    heads, dropout = arguments["num_heads"], overrides.get("dropout", arguments["dropout"])
+    heads, dropout = (overrides.get(name, arguments[name]) for name in ("num_heads", "dropout"))
     template = Template.of_attention("attention", attention, heads, heads * arguments["key_dim"])
     options = {name: arguments[name] for name in ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_layers")}
     options |= dict(
@@ -350,8 +370,8 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     config.check(ignore)
     positions = _translator_positions(kind, pad_id, arguments["hidden_dim"], tensors)
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
-        heads, width = arguments["num_heads"], arguments["hidden_dim"]
-        attention = ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=attention_dropout)
+        sizes = overrides.get("num_heads", arguments["num_heads"]), arguments["hidden_dim"]
+        attention = Template.of_attention("attention", attention, *sizes, dropout=attention_dropout)
     options = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
     options |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     tensors = dict(tensors)
@@ -408,9 +428,10 @@ def tokenizer_of(path: Path, **arguments: Any) -> Any:
         **arguments: arguments of the tokenizer.
 
     Returns:
-        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `ModernBertTokenizer`,
-        `SentencePieceTokenizer` for T5 and mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a
-        `LanguagePair` for Marian and what `to_hugging_face` writes of a `Transformer`.
+        `WordPieceTokenizer` for BERT and ELECTRA; `BytePairTokenizer` for RoBERTa and, with tokenizer.json, for GPT-2,
+        Pythia, Llama 3, Qwen 2 and 3, and SmolLM; `ModernBertTokenizer`; `SentencePieceTokenizer` for T5 and mT5;
+        `SentencePiecePairTokenizer` for XLM-R and CamemBERT; and a `LanguagePair` for Marian and what
+        `to_hugging_face` writes of a `Transformer`.
 
     Raises:
         FileNotFoundError: if there is no tokenizer.

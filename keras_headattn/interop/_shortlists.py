@@ -36,7 +36,7 @@ def read_shortlist(
         for tokenizer in (source_tokenizer, target_tokenizer)
     )
     sources, targets, probabilities = [], [], []
-    for number, line in enumerate(read_lines(path), start=1):
+    for line_number, line in enumerate(read_lines(path), start=1):
         try:
             target, source, probability = line.split()
             probability = parse_number(probability)
@@ -44,7 +44,7 @@ def read_shortlist(
                 raise ValueError("no probability")
         except ValueError:
             raise ValueError(
-                f"Line {number} of {path} must be a target piece, a source piece and a probability from 0 to 1. "
+                f"Line {line_number} of {path} must be a target piece, a source piece and a probability from 0 to 1. "
                 f"Received: {line!r}"
             ) from None
         if source in source_ids and target in target_ids:

@@ -136,6 +136,63 @@ MARIAN = Names(
     unused=(r"model\.\w+\.embed_positions\.weights?", r"model\.\w+\.embed_tokens\.weight", r"lm_head\.weight"),
 )
 
+# Decoder-only language models, without the prefix of the whole, and with projections split (`_causal.split`).
+GPT2 = Names(
+    {
+        "token_embedding": "wte",
+        "position_embedding": "wpe",
+        "block_{i}/attention_norm": "h.{i}.ln_1",
+        "block_{i}/attention/{p}": "h.{i}.attn.{p}",
+        "block_{i}/attention/attention_output": "h.{i}.attn.c_proj",
+        "block_{i}/feed_forward_norm": "h.{i}.ln_2",
+        "block_{i}/feed_forward/inner": "h.{i}.mlp.c_fc",
+        "block_{i}/feed_forward/outer": "h.{i}.mlp.c_proj",
+        "final_norm": "ln_f",
+        "output_projection": "lm_head",
+    },
+    unused=(r"h\.\d+\.attn\.(masked_)?bias",),
+)
+GPT_NEOX = Names(
+    {
+        "token_embedding": "embed_in",
+        "block_{i}/attention_norm": "layers.{i}.input_layernorm",
+        "block_{i}/attention/{p}": "layers.{i}.attention.{p}",
+        "block_{i}/attention/attention_output": "layers.{i}.attention.dense",
+        "block_{i}/feed_forward_norm": "layers.{i}.post_attention_layernorm",
+        "block_{i}/feed_forward/inner": "layers.{i}.mlp.dense_h_to_4h",
+        "block_{i}/feed_forward/outer": "layers.{i}.mlp.dense_4h_to_h",
+        "final_norm": "final_layer_norm",
+        "output_projection": "embed_out",
+    },
+    unused=(r"layers\.\d+\.attention\.((masked_)?bias|rotary_emb\.inv_freq)",),
+)
+LLAMA = Names(
+    {
+        "token_embedding": "embed_tokens",
+        "block_{i}/attention_norm": "layers.{i}.input_layernorm",
+        "block_{i}/attention/{p}": "layers.{i}.self_attn.{p[0]}_proj",
+        "block_{i}/attention/attention_output": "layers.{i}.self_attn.o_proj",
+        "block_{i}/attention/query_norm_scale": "layers.{i}.self_attn.q_norm.weight",
+        "block_{i}/attention/key_norm_scale": "layers.{i}.self_attn.k_norm.weight",
+        "block_{i}/feed_forward_norm": "layers.{i}.post_attention_layernorm",
+        "block_{i}/feed_forward/inner": "layers.{i}.mlp.gate_proj",
+        "block_{i}/feed_forward/gate": "layers.{i}.mlp.up_proj",
+        "block_{i}/feed_forward/outer": "layers.{i}.mlp.down_proj",
+        "final_norm": "norm",
+        "output_projection": "lm_head",
+    },
+    unused=(r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",),
+)
+GEMMA = Names(
+    {
+        **LLAMA.table,
+        "block_{i}/attention_output_norm": "layers.{i}.post_attention_layernorm",
+        "block_{i}/feed_forward_norm": "layers.{i}.pre_feedforward_layernorm",
+        "block_{i}/feed_forward_output_norm": "layers.{i}.post_feedforward_layernorm",
+    },
+    unused=LLAMA.unused,
+)
+
 # OpenNMT-tf 2: paths of attributes, as TensorFlow 2 writes them.
 OPENNMT = Names(
     {

@@ -75,9 +75,9 @@ def from_tensorflow_resnet(
     for stage in stages:
         for block in range(depths[stage]):
             scope = f"asconv_{stage}_{block}_0/"
-            own = {name: tensors.pop(name) for name in list(tensors) if name.startswith(scope)}
-            own = {name.removeprefix(scope): x for name, x in own.items()}
-            layer, heads, shares = _attention(own, filters * 2**stage)
+            block_tensors = {name: tensors.pop(name) for name in list(tensors) if name.startswith(scope)}
+            block_tensors = {name.removeprefix(scope): x for name, x in block_tensors.items()}
+            layer, heads, shares = _attention(block_tensors, filters * 2**stage)
             result |= {f"conv{stage + 2}_block{block + 1}_2_conv/{name}": x for name, x in layer.items()}
     if stages:
         attention = attention or EvolvingAttention(heads, 20, alpha=0.5, beta=1.0)

@@ -2,7 +2,26 @@
 
 from keras_headattn._files import read_json
 from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
+from keras_headattn.interop._tokenizer_settings import LANGUAGE_MODELS
 
+NFC, DIGITS = {"type": "NFC"}, {"type": "Digits", "individual_digits": True}
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
+)
+SPLITS = {
+    name: {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    for name, pattern in {"llama3": LLAMA3, "qwen2": LLAMA3.replace("{1,3}", "")}.items()
+}
+# Normalizers and the steps before ByteLevel, by the name of a `BytePairTokenizer`.
+PRE_TOKENIZERS = {
+    "gpt2": ([], []),
+    "gpt_neox": ([NFC], []),
+    "smollm": ([], [DIGITS]),
+    "llama3": ([], [SPLITS["llama3"]]),
+    "qwen2": ([NFC], [SPLITS["qwen2"]]),
+}
+ENCODERS = {"roberta": "gpt2", "modernbert": "gpt_neox"}
 SQUEEZE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": None}
 
 TEMPLATES = {
@@ -24,6 +43,7 @@ class TokenizerJson:
             self.refuse("the content", self.document)
         self.model = self._part("model")
         self._check_sides()
+        self.beginning = None
         self._check_template()
 
     def refuse(self, name, value):
@@ -48,7 +68,7 @@ class TokenizerJson:
 
     def _check_sides(self):
         """Refuses cutting and padding on the left; how much is set in each call."""
-        for name in ("truncation", "padding"):
+        for name in ("truncation",) if self.kind in LANGUAGE_MODELS else ("truncation", "padding"):
             part = self.document.get(name)
             direction = part.get("direction", "Right") if isinstance(part, dict) else "Right"
             if direction != "Right":
@@ -58,6 +78,9 @@ class TokenizerJson:
         part = self._part("post_processor")
         steps = self._steps("post_processor", "processors")
         steps = [step for step in steps if step.get("type") != "ByteLevel"]  # it changes offsets only
+        if self.kind in LANGUAGE_MODELS:
+            self._find_beginning(steps)
+            return
         expected = TEMPLATES[self.kind]
         if len(steps) != 1:
             self.refuse("post_processor", part or None)
@@ -66,6 +89,15 @@ class TokenizerJson:
             pair = pair.replace("B:0 [SEP]:0", "B:1 [SEP]:1")
         if single != expected[0] or expected[1] is not None and pair != expected[1]:
             self.refuse("post_processor", f"{steps[0].get('type')} {single!r}, {pair!r}")
+
+    def _find_beginning(self, steps):
+        """Reads the token that begins every text of a language model, if there is one."""
+        if not steps:
+            return
+        *first, text = self._templates(steps[0])[0].split(" ")
+        if len(steps) > 1 or text != "A:0" or len(first) > 1 or not all(token.endswith(":0") for token in first):
+            self.refuse("post_processor", steps[-1])
+        self.beginning = first[0].removesuffix(":0") if first else None
 
     def _templates(self, step):
         kind = step.get("type")
@@ -112,25 +144,38 @@ class TokenizerJson:
         return self._tokens(), normalizer["lowercase"], normalizer.get("strip_accents")
 
     def byte_pairs(self):
-        """Returns the vocabulary, merges and `add_prefix_space` of a `BytePairTokenizer`."""
-        merges = self.model.get("merges")
+        """Returns the vocabulary and other arguments of a `BytePairTokenizer`."""
+        merges, is_model = self.model.get("merges"), self.kind in LANGUAGE_MODELS
         self._check(
             "model", {**self.model, "vocab": None, "merges": None},
-            type=("BPE", None), dropout=(None, 0.0), unk_token=(None, "<unk>", "[UNK]"),
+            type=("BPE", None), dropout=(None, 0.0), unk_token=(None,) if is_model else (None, "<unk>", "[UNK]"),
             continuing_subword_prefix=(None, ""), end_of_word_suffix=(None, ""), fuse_unk=(None, False),
-            byte_fallback=(None, False), ignore_merges=(None, False), vocab=None, merges=None,
+            byte_fallback=(None, False), ignore_merges=(None, False, is_model), vocab=None, merges=None,
         )  # fmt: skip
-        if self._part("normalizer") != ({"type": "NFC"} if self.kind == "modernbert" else {}):
-            self.refuse("normalizer", self._part("normalizer"))
-        before = self._part("pre_tokenizer")
-        self._check(
-            "pre_tokenizer", before,
-            type="ByteLevel", add_prefix_space=(True, False), use_regex=(None, True), trim_offsets=(None, True, False),
-        )  # fmt: skip
+        arguments = self._words()
         if not isinstance(merges, list):
             self.refuse("model.merges", merges)
         merges = [" ".join(m) if isinstance(m, list) and all(isinstance(t, str) for t in m) else m for m in merges]
-        return self._tokens(), merges, before["add_prefix_space"]
+        ignore_merges = bool(self.model.get("ignore_merges"))
+        return self._tokens(), arguments | {"merges": merges, "ignore_merges": ignore_merges}
+
+    def _words(self):
+        """Returns the arguments that split a text into words."""
+        normalizers = self._steps("normalizer", "normalizers")
+        *steps, last = self._steps("pre_tokenizer", "pretokenizers") or [{}]
+        names = [ENCODERS[self.kind]] if self.kind in ENCODERS else [*PRE_TOKENIZERS]
+        names = [name for name in names if PRE_TOKENIZERS[name][1] == steps]
+        if not names:
+            self.refuse("pre_tokenizer", steps[0])
+        self._check(
+            "pre_tokenizer", last,
+            type="ByteLevel", add_prefix_space=(True, False) if not steps else False, trim_offsets=(None, True, False),
+            use_regex=False if steps and steps[0] in SPLITS.values() else (None, True),
+        )  # fmt: skip
+        names = [name for name in names if PRE_TOKENIZERS[name][0] == normalizers]
+        if not names:
+            self.refuse("normalizer", self._part("normalizer"))
+        return {"pre_tokenizer": names[0], "add_prefix_space": last["add_prefix_space"]}
 
     def _tokens(self):
         """Returns the vocabulary in the order of ids."""

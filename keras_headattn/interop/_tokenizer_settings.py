@@ -4,6 +4,7 @@ import re
 
 from keras_headattn._files import read_json
 
+LANGUAGE_MODELS = "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "smollm3"
 GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 CLASSES = {
     "bert": ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
@@ -16,7 +17,7 @@ CLASSES = {
     "camembert": ("CamembertTokenizer",),
     "marian": ("MarianTokenizer",),
     "blenderbot": ("MarianTokenizer",),  # as `to_hugging_face` writes it
-}
+} | dict.fromkeys(LANGUAGE_MODELS, ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer"))
 BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 ROBERTA = {
     "bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>",
@@ -25,16 +26,16 @@ SENTENCES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 SPECIALS = {
     "bert": BERT, "electra": BERT, "modernbert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA,
     "t5": SENTENCES, "mt5": SENTENCES, "marian": SENTENCES, "blenderbot": SENTENCES,
-}  # fmt: skip
+} | dict.fromkeys(LANGUAGE_MODELS, {})  # fmt: skip
 # Tokens that never occur in text: sentinels and fairseq's unused ids.
 NO_TEXT = re.compile("\N{LOWER ONE EIGHTH BLOCK}?<extra_id_[0-9]+>|.*NOTUSED")
 # Keys that do not change the ids of a text.
 HARMLESS = """
-    backend chat_template clean_up_tokenization_spaces errors full_tokenizer_file init_inputs is_local
+    backend chat_template clean_up_tokenization_spaces errors fast full_tokenizer_file init_inputs is_local
     local_files_only max_len max_length merges_file model_input_names model_max_length model_specific_special_tokens
     name_or_path pad_to_multiple_of pad_token_type_id processor_class return_token_type_ids separate_vocabs
     source_lang source_spm special_tokens_map_file stride target_lang target_spm target_vocab_file tokenizer_file
-    trim_offsets truncation_strategy unk_id use_fast vocab vocab_file
+    trim_offsets truncation_strategy unk_id use_fast vocab vocab_file vocab_size
 """.split()
 # Keys that change ids, and the supported value, unless a kind honours others.
 FIXED = dict(
@@ -73,6 +74,8 @@ class Settings:
         self.values = _read(path / "tokenizer_config.json")
         self._special = _read(path / "special_tokens_map.json")
         self.core = set(SPECIALS[kind].values())
+        # Language models get the end token from the caller; the side of padding does not change their ids.
+        self._fixed = FIXED | ({"add_eos_token": False} if kind in LANGUAGE_MODELS else {})
         self._check_class()
         for file, values in (("tokenizer_config.json", self.values), ("special_tokens_map.json", self._special)):
             for key, value in values.items():
@@ -110,7 +113,7 @@ class Settings:
         if key.endswith("_token") and key.removesuffix("_token") in ("bos", "eos", *BERT):
             self._check_special(file, key, value)
         elif key in FIXED:
-            expected = FIXED[key]
+            expected = self._fixed[key]
             if value != expected and not (value is None or not expected and not value):
                 raise ValueError(
                     f"`{key}` of {self.kind} must be {expected!r} here. Received: {key}={value!r:.80} in {file}"
@@ -123,6 +126,8 @@ class Settings:
 
     def _check_special(self, file, key, value):
         token = value.get("content") if isinstance(value, dict) else value
+        if self.kind in LANGUAGE_MODELS and isinstance(token, (str, type(None))):
+            return
         expected = SPECIALS[self.kind].get(key.removesuffix("_token"))
         if token is not None and token != expected and not (expected is None and token in self.core):
             raise ValueError(f"`{key}` of {self.kind} must be {expected!r} here. Received: {token!r} in {file}")
@@ -145,7 +150,13 @@ class Settings:
         if kept:
             self._check_added(kept, ids, whole)
         kept.sort(key=lambda token: (token["id"] is None, ids.get(token["content"], token["id"] or 0)))
-        return [{key: token[key] for key in ("content", "normalized", "lstrip", "rstrip")} for token in kept]
+        keys = ("content", "normalized", "lstrip", "rstrip") + ("special",) * (self.kind in LANGUAGE_MODELS)
+        return [{key: token[key] for key in keys} for token in kept]
+
+    def special(self, name):
+        """Returns the token of a setting such as `eos_token`, or `None`."""
+        token = self.values.get(name) or self._special.get(name)
+        return token.get("content") if isinstance(token, dict) else token
 
     def _check_added(self, tokens, ids, whole):
         first = tokens[0]["content"]

@@ -9,8 +9,9 @@ from keras_headattn._files import Path, read_json, read_lines
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._sentencepiece_models import WORD_START, fairseq_model, marian_model, word_model
 from keras_headattn.interop._tokenizer_json import TokenizerJson
-from keras_headattn.interop._tokenizer_settings import SPECIALS, Settings
+from keras_headattn.interop._tokenizer_settings import LANGUAGE_MODELS, SPECIALS, Settings
 
+END_OF_TEXT = "<|endoftext|>"
 # First tokens of fairseq's vocabularies, before the SentencePiece model's.
 FIRST = {
     "xlm-roberta": ["<s>", "<pad>", "</s>", "<unk>"],
@@ -34,7 +35,7 @@ def read_tokenizer(path, arguments):
     readers = dict(
         marian=_marian, blenderbot=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs,
         modernbert=_byte_pairs, t5=_t5, mt5=_t5,
-    ) | {"xlm-roberta": _fairseq, "camembert": _fairseq}  # fmt: skip
+    ) | {"xlm-roberta": _fairseq, "camembert": _fairseq} | dict.fromkeys(LANGUAGE_MODELS, _language_model)  # fmt: skip
     if kind not in readers:
         raise ValueError(f"Tokenizers can be read for {', '.join(readers)}. Received: {kind} in {path}")
     return readers[kind](path, config, arguments)
@@ -85,21 +86,43 @@ def _byte_pairs(path, config, arguments):
     from keras_headattn.text._byte_pair_tokenizer import read_vocabulary
 
     kind = config.get("model_type")
-    cls = ModernBertTokenizer if kind == "modernbert" else BytePairTokenizer
     settings = Settings(path, kind, ("add_prefix_space",))
     whole = _json(path, kind)
     if whole:
-        vocabulary, merges, add_prefix_space = whole.byte_pairs()
+        vocabulary, options = whole.byte_pairs()
     else:
-        vocabulary, add_prefix_space = read_vocabulary(_need(path, "vocab.json")), False
-        merges = _need(path, "merges.txt")
+        vocabulary = read_vocabulary(_need(path, "vocab.json"))
+        options = dict(merges=_need(path, "merges.txt"), add_prefix_space=False)
     defaults = dict(
-        add_prefix_space=settings.flag("add_prefix_space", add_prefix_space),
+        merges=options["merges"],
+        add_prefix_space=settings.flag("add_prefix_space", options["add_prefix_space"]),
         added_tokens=settings.added(vocabulary, whole),
     )
-    if kind == "modernbert":
-        defaults["added_tokens"] = [_as_given(token) for token in defaults["added_tokens"]]
-    return _check_size(cls(vocabulary, merges, **{**defaults, **arguments}), config)
+    if kind == "roberta":
+        return _check_size(BytePairTokenizer(vocabulary, **{**defaults, **arguments}), config)
+    defaults["added_tokens"] = [_as_given(token) for token in defaults["added_tokens"]]
+    return _check_size(ModernBertTokenizer(vocabulary, **{**defaults, **arguments}), config)
+
+
+def _language_model(path, config, arguments):
+    from keras_headattn.text import BytePairTokenizer
+
+    whole = TokenizerJson(_need(path, "tokenizer.json"), config["model_type"])
+    settings = Settings(path, config["model_type"], ("add_bos_token", "add_prefix_space", "padding_side"))
+    if settings.flag("add_bos_token", bool(whole.beginning)) != bool(whole.beginning):
+        raise ValueError(
+            "`add_bos_token` must agree with the template of tokenizer.json. "
+            f"Received: add_bos_token={settings.values['add_bos_token']}, template with {whole.beginning} in {path}"
+        )
+    vocabulary, defaults = whole.byte_pairs()
+    defaults["add_prefix_space"] = settings.flag("add_prefix_space", defaults["add_prefix_space"])
+    defaults["added_tokens"] = settings.added(vocabulary, whole)
+    end = settings.special("eos_token")
+    if end is None and END_OF_TEXT in {*vocabulary, *(token["content"] for token in defaults["added_tokens"])}:
+        end = END_OF_TEXT
+    specials = {"bos": whole.beginning, "eos": end}
+    defaults["specials"] = {name: token for name, token in specials.items() if token is not None}
+    return _check_size(BytePairTokenizer(vocabulary, **{"add_eos": False, **defaults, **arguments}), config)
 
 
 def _as_given(token):
@@ -252,7 +275,7 @@ def read_vocabularies(path: Path) -> list[bytes]:
     2
     """
     sides, numbers = [[]], []
-    for number, line in enumerate(read_lines(path, strip=False), 1):
+    for line_number, line in enumerate(read_lines(path, strip=False), 1):
         token, *count = line.rstrip("\r\n").removesuffix(" #fairseq:overwrite").split(" ")
         if token == "<@@@>" and not count:
             sides.append([])
@@ -260,8 +283,8 @@ def read_vocabularies(path: Path) -> list[bytes]:
             numbers.append(len(count))
             if len(count) > 1 or numbers[0] != len(count) or not all(map(str.isdecimal, count)) or WORD_START in token:
                 raise ValueError(
-                    f"{path}, line {number} must be a token, in every line or in none with its count after a space; "
-                    f"of pieces of SentencePiece give its model. Received: {line.strip()[:60]!r}"
+                    f"{path}, line {line_number} must be a token, in every line or in none with its count after a "
+                    f"space; of pieces of SentencePiece give its model. Received: {line.strip()[:60]!r}"
                 )
             sides[-1].append(token)
     for tokens in sides:

@@ -1,7 +1,7 @@
 """Drop-in attention layers, blocks and poolings. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.layers._absorption import absorb
-from keras_headattn.layers._attention import Attended, Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._augmented_conv_1d import AugmentedConv1D
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths
 from keras_headattn.layers._collaborative_attention import CollaborativeAttention
@@ -28,6 +28,7 @@ from keras_headattn.layers._multi_token_attention import MultiTokenAttention
 from keras_headattn.layers._re_attention import ReAttention
 from keras_headattn.layers._real_former_attention import RealFormerAttention
 from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
+from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.layers._synthesizer_attention import SynthesizerAttention
 from keras_headattn.layers._talking_heads_attention import TalkingHeadsAttention
 from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
@@ -61,6 +62,7 @@ __all__ = [
     "Attention",
     "AugmentedConv1D",
     "AugmentedConv2D",
+    "CallState",
     "CollaborativeAttention",
     "DecoderBlock",
     "DifferentialAttention",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-from keras import constraints, initializers, ops, regularizers
+from keras import initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
-from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer, serialize_layer
+from keras_headattn._identifiers import arguments_of, check_seed, constraint, initializer, regularizer
 from keras_headattn._random import FixedSeed
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, Tensor
@@ -40,10 +40,12 @@ from keras_headattn.layers._attention_inputs import (
 )
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
 from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
+from keras_headattn.layers._exclusion import check_exclusive, exclude_own_values
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.layers._query_chunks import as_chunk_size, attend_in_chunks, rows_at_once
 from keras_headattn.layers._rematerialized import Rematerialized
+from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.ops import attend, masked_softmax, sliding_window_mask
 from keras_headattn.ops._attention import head_product, key_product
 from keras_headattn.ops._dense import rms_normalize
@@ -62,71 +64,8 @@ STAGE_OF = {
     "_make_output_dense": "`make_output_dense`",
     "_get_common_kwargs_for_sublayer": "`build`",
 }
+QUERY_KEY_VALUE = "query", "key", "value"
 ALONE = "evolve", "rows_interact", "score_rows"  # overridden only if rows of scores interact or are passed on
-
-
-@dataclasses.dataclass(frozen=True)
-class Attended:
-    """Result of `attend`.
-
-    Args:
-        heads: `(B, h, n, value_dim)`.
-        weights: `(B, h, n, m)`, or `None` where nothing reads them.
-        logits: those that the next block's layer gets, or `None`.
-        cache: as in the call of `Attention`.
-    """
-
-    heads: Any
-    weights: Any
-    logits: Any
-    cache: Any
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """State of one call, passed to every stage.
-
-    Args:
-        query, key, value: inputs of the layer, `(B, n, D)`, `(B, m, D_k)` and `(B, m, D_v)`. `key` and `value` are
-            `None` if only a cache is attended to, `query` is `None` while a cache is made.
-        bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
-        query_positions: integers `(n,)`.
-        key_positions: integers `(m,)`, of all attended keys; in `project_key_value`, of the keys it projects. In a
-            cache they are its row numbers, unless the layer `keeps_positions`.
-        previous_logits, cache, index, training: as in the call of `Attention`.
-        needs_weights: True if the caller, the head regularizer or `capture_intermediates` reads the weights.
-        kept: factors that replace dropout of the weights, broadcast to `(B, h, n, m)`; or `None`.
-        projected: projections that are already computed, `(B, heads, n, width)`, by name.
-        kernels: as in the call, or empty.
-        rows: further tensors by name, with the queries on axis 2, from `before_attend`.
-        masks: parts of the mask.
-        chunk_size, seed: for a call in chunks, their size and the dropout's seed. `key` and `value` are `None` inside
-            `attend` then.
-    """
-
-    query: Any = None
-    key: Any = None
-    value: Any = None
-    bias: Any = None
-    query_positions: Any = None
-    key_positions: Any = None
-    previous_logits: Any = None
-    cache: Any = None
-    index: Any = None
-    training: bool | None = None
-    needs_weights: bool = False
-    kept: Any = None
-    projected: Any = dataclasses.field(default_factory=dict)
-    kernels: Any = dataclasses.field(default_factory=dict)
-    rows: Any = dataclasses.field(default_factory=dict)
-    masks: Any = None
-    chunk_size: Any = None
-    seed: Any = None
-
-    @property
-    def mask(self) -> Tensor | None:
-        """Boolean mask that broadcasts to `(B, h, n, m)`, True = may attend; or `None`."""
-        return None if self.masks is None else self.masks.combined
 
 
 class Attention(Rematerialized, SavedQuantization):
@@ -143,14 +82,14 @@ class Attention(Rematerialized, SavedQuantization):
     | `biased_score` | queries, entry | logits of `score`, with soft cap and biases |
     | `score_bias` | queries | what is added to the logits, or `None` |
     | `score` | queries, entry | logits `(B, h, n, m)` |
-    | `evolve` | logits | logits, the map for the next block, the cache |
+    | `evolve` | logits | logits, those for the next block, the cache |
     | `weigh` | logits, entry | weights `(B, h, n, m)` |
     | `drop` | weights | weights after dropout |
     | `mix` | weights, entry | `(B, h, n, value_dim)` |
     | `merge` | heads | `(B, n, output_shape)` |
 
-    Every stage also receives the `State`. Decoding caches the tensors of the entry by name, so a variant that needs one
-    more tensor for each key just adds a name.
+    Every stage also receives the `State`, before and after `attend` the `CallState`. Decoding caches the tensors of the
+    entry by name, so a variant that needs one more tensor for each key just adds a name.
 
     Arguments, call arguments, weights and their order are those of `keras.layers.MultiHeadAttention`, so that either
     can replace the other. In addition:
@@ -159,15 +98,14 @@ class Attention(Rematerialized, SavedQuantization):
       every path (the output projection's bias is still added).
     - Masks passed as `key_mask`, `value_mask` and `query_mask` are used, with or without Keras masks.
     - Decoding with a cache, see `init_cache` and `project_cache`.
-    - Relative positions of every kind, a bias for the logits, packed sequences, and a map of logits passed from block
-      to block.
+    - Relative positions of every kind, a bias for the logits, packed sequences, and logits passed from block to block.
 
     Args:
         num_heads: number of heads `h`.
         key_dim: width of a query and of a key of one head.
         value_dim: width of a value of one head. Defaults to `key_dim`.
         dropout: rate at which attention weights are dropped in training.
-        use_bias: True for projections with biases.
+        use_bias: True for projections with biases; `"inputs"`: all but the output projection (Qwen 2).
         output_shape: integer or tuple, size of the last axis of the output. Defaults to the query's width.
         attention_axes: axes attended over; `None` means all but batch and features.
         sliding_window: a query attends only to keys less than this many positions away.
@@ -188,6 +126,9 @@ class Attention(Rematerialized, SavedQuantization):
             no cap.
         use_sinks: True to give each head a learned logit that takes part in the softmax but attends to nothing (Xiao et
             al. 2024, "Efficient streaming language models with attention sinks", in the form of gpt-oss).
+        exclusive: True to take from each head's output its part along the token's own value, for self-attention (Zhai
+            2026, "Exclusive self attention"); `"head"`: a learned share of it for each head, tanh of a weight that
+            starts at 0 (in the form of modded-nanogpt).
         scale: factor of the queries in the logits. Defaults to `key_dim ** -0.5`; T5 uses 1.
         role: `"encoder"`, `"decoder"` (causal self-attention) or `"cross"` (attention of a decoder to an encoder).
             Default `None`: set by the block.
@@ -231,7 +172,7 @@ class Attention(Rematerialized, SavedQuantization):
 
     Returns:
         Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
-        `return_logits`, the map; then, if `index` was given, the updated cache. A tuple if there is more than one.
+        `return_logits`, the logits; then, if `index` was given, the updated cache. A tuple if there is more than one.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -247,6 +188,8 @@ class Attention(Rematerialized, SavedQuantization):
     head_arguments: tuple[str, ...] = ("num_heads",)
     # Argument with the size of a group of heads, which can only be removed as a whole.
     group_argument: str | None = None
+    # Returns the initializer of a projection's kernel from its name, in place of `kernel_initializer`. Set by a block.
+    initializer_of: Callable[..., keras.initializers.Initializer] | None = None
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -265,7 +208,7 @@ class Attention(Rematerialized, SavedQuantization):
         key_dim: int,
         value_dim: int | None = None,
         dropout: float = 0.0,
-        use_bias: bool = True,
+        use_bias: bool | str = True,
         output_shape: int | Sequence[int] | None = None,
         attention_axes: int | Sequence[int] | None = None,
         sliding_window: int | None = None,
@@ -284,6 +227,7 @@ class Attention(Rematerialized, SavedQuantization):
         qk_norm: bool = False,
         attn_logits_soft_cap: float | None = None,
         use_sinks: bool = False,
+        exclusive: bool | str = False,
         scale: float | None = None,
         role: str | None = None,
         depth: int | None = None,
@@ -297,7 +241,7 @@ class Attention(Rematerialized, SavedQuantization):
         self.value_dim = self.key_dim if value_dim is None else check_positive("value_dim", value_dim)
         self.sliding_window = None if sliding_window is None else check_positive("sliding_window", sliding_window)
         self.dropout = check_probability("dropout", dropout)
-        self.use_bias = check_boolean("use_bias", use_bias)
+        self.use_bias = check_switch("use_bias", use_bias, "inputs")
         self.use_gate = check_switch("use_gate", use_gate, "head")
         self._output_shape = as_shape(output_shape)
         self.attention_axes = as_axes(attention_axes)
@@ -324,6 +268,7 @@ class Attention(Rematerialized, SavedQuantization):
             else check_number("attn_logits_soft_cap", attn_logits_soft_cap, above=0)
         )
         self.use_sinks = check_boolean("use_sinks", use_sinks)
+        self.exclusive = check_switch("exclusive", exclusive, "head")
         self._scale = None if scale is None else check_number("scale", scale, above=0)
         if role not in (None, *ROLES):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
@@ -360,7 +305,7 @@ class Attention(Rematerialized, SavedQuantization):
 
     @property
     def softmax_heads(self) -> int:
-        """Number of heads in the softmax, in masks and in previous maps."""
+        """Number of heads in the softmax, in masks and in previous logits."""
         return self.num_heads
 
     @property
@@ -425,7 +370,7 @@ class Attention(Rematerialized, SavedQuantization):
         kernels: dict[str, Any] | None = None,
         key_lengths: Tensor | None = None,
     ) -> Any:
-        inputs = State(
+        inputs = CallState(
             query=query,
             key=value if key is None else key,
             value=value,
@@ -441,17 +386,17 @@ class Attention(Rematerialized, SavedQuantization):
         if self.depth and previous_logits is None:
             self.warn_of_missing_logits()
         masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask, attention_mask=attention_mask)
-        state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids, key_lengths)
+        state, unfolded_query = self._prepare(inputs, masks, use_causal_mask, segment_ids, key_lengths)
 
         state, entry = self._enter(state)
         attended = self._attend(self._queries(state), entry, state)
-        heads = self._gate(attended.heads, state)
+        heads = self.finish(attended.heads, state)
         output = self.merge(heads, state)
 
-        self._add_regularization(given, state, entry, heads, attended.weights, output)
-        results = [self.axes.unfold(output, given)]
+        self._add_regularization(unfolded_query, state, entry, heads, attended.weights, output)
+        results = [self.axes.unfold(output, unfolded_query)]
         if return_attention_scores:
-            results.append(self.axes.unfold_scores(attended.weights, given, value))
+            results.append(self.axes.unfold_scores(attended.weights, unfolded_query, value))
         if return_logits:
             results.append(attended.logits)
         if index is not None:
@@ -464,19 +409,19 @@ class Attention(Rematerialized, SavedQuantization):
             self._has_warned = True
             warnings.warn(
                 f"`previous_logits` must be given to {type(self).__name__}, plain attention without them: pass "
-                "those of the layer before (from `return_logits=True`), to a block `state['maps']` of the block before "
+                "those of the layer before (from `return_logits=True`), to a block `state['logits']` of the one before "
                 "(from `return_state=True`); a first block has `depth=0`. "
                 f"Received: previous_logits=None for {self}",
                 stacklevel=3,
             )
 
     def _prepare(self, inputs, masks, use_causal_mask, segment_ids, key_lengths):
-        """Returns the `State` of a call, with axes folded, and the query before its axes were folded."""
+        """Returns the `CallState`, with axes folded, and the query before its axes were folded."""
         check_inputs(self, inputs.query, inputs.value, inputs.key, inputs.cache, inputs.index, inputs.query_positions)
         check_segments(self, segment_ids, inputs.query, inputs.cache)
-        given = query_of_each_item(inputs.query, inputs.value)
-        check_lengths(self, key_lengths, given)
-        query, key, value = as_floats(self.compute_dtype, given, inputs.key, inputs.value)
+        unfolded_query = query_of_each_item(inputs.query, inputs.value)
+        check_lengths(self, key_lengths, unfolded_query)
+        query, key, value = as_floats(self.compute_dtype, unfolded_query, inputs.key, inputs.value)
         query, key, value = (self.axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key")))
         writes = inputs.cache is not None and value is not None
         offset = 0 if inputs.index is None else ops.cast(inputs.index, "int32")
@@ -489,12 +434,13 @@ class Attention(Rematerialized, SavedQuantization):
         sizes = (batch, n, m)
         check_maps(self, inputs, sizes)
         first_row = offset if writes else None
-        masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
+        masks = call_mask(self, unfolded_query, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
         masks.key_lengths = None if writes else key_lengths  # as other masks of keys
         key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
         masks.rules += self._window_rules(positions, key_positions)
         masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
-        needs_weights = inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing()
+        needs_weights = inputs.needs_weights or is_capturing()
+        needs_weights = needs_weights or cache is None and regularizes(self.head_regularizer, "weights")
         chunk_size = None if needs_weights else rows_at_once(self, *sizes)
         drops = chunk_size is not None and self.dropout and inputs.training
         state = dataclasses.replace(
@@ -511,10 +457,10 @@ class Attention(Rematerialized, SavedQuantization):
             needs_weights=needs_weights,
             projected=project_together(self, "query", query, inputs.kernels),
         )
-        return state, given
+        return state, unfolded_query
 
     def _attend(self, query, entry, state):
-        """Runs `attend`, on a chunk of queries at a time if the `State` says so."""
+        """Runs `attend`, on a chunk of queries at a time if there is a `chunk_size`."""
         entry, state = self.before_attend(query, entry, state)
         if state.chunk_size is None:
             return self.attend(query, entry, state)
@@ -526,28 +472,21 @@ class Attention(Rematerialized, SavedQuantization):
             return state, state.cache
         positions = state.key_positions if state.cache is None else state.query_positions
         entry = self._entry(state.key, state.value, positions, state)
+        state = dataclasses.replace(state, own_values=entry["value"]) if self.exclusive else state
         if state.cache is None:
             return state, entry
         cache = write_entry(state.cache, entry, state.index)
         return dataclasses.replace(state, cache=cache), cache
 
-    def _add_regularization(self, given, state, entry, heads, weights, output):
+    def _add_regularization(self, unfolded_query, state, entry, heads, weights, output):
         """Adds the losses of the head regularizer and of the activity regularizer."""
-        if any(self._regularizes(state.cache, part) for part in ("weights", "outputs", "values")):
-            weights = self._weights_by_head(weights)
+        if state.cache is None and regularizes(self.head_regularizer, "weights", "outputs", "values"):
             self.add_loss(head_loss(self.head_regularizer, weights, heads, entry["value"], state.mask))
         if self._activity_regularizer is not None:
-            self._regularize_activities(given, state, output)
+            self._regularize_activities(unfolded_query, state, output)
 
-    def _regularizes(self, cache, part):
-        return cache is None and regularizes(self.head_regularizer, part)
-
-    def _regularize_activities(self, given, state, output):
-        """Adds a loss for each projection, divided by the batch size of `given`, as the stock layer does.
-
-        Projects once more: no stage knows the batch before its axes were folded, and a variant may never make a
-        projection by itself.
-        """
+    def _regularize_activities(self, unfolded_query, state, output):
+        """Projects once more, and adds a loss for each projection, divided by the batch size of `unfolded_query`."""
         projected = [(self._query_dense, state.query)]
         if state.value is not None:
             projected += [(self._key_dense, state.key), (self._value_dense, state.value)]
@@ -556,14 +495,7 @@ class Attention(Rematerialized, SavedQuantization):
         activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected if dense is not None]
         for activity in (*activities, output):
             loss = self._activity_regularizer(activity)
-            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(given)[0], loss.dtype)))
-
-    def _weights_by_head(self, weights):
-        """Returns weights with pairs of heads along one axis, `(B, h, n, m)`."""
-        if weights is None or len(weights.shape) == 4:
-            return weights
-        shape = ops.shape(weights)
-        return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
+            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(unfolded_query)[0], loss.dtype)))
 
     def adds_losses(self, training: bool | None = None) -> bool:
         """Returns True if a call without a cache adds losses, which must leave out padded queries.
@@ -578,12 +510,12 @@ class Attention(Rematerialized, SavedQuantization):
 
     # The stages
 
-    def project_query(self, query: Tensor, state: State) -> Tensor:
+    def project_query(self, query: Tensor, state: CallState) -> Tensor:
         """Projects the query for each head."""
         # (B, n, D) -> (B, h, n, key_dim)
         return self.project("query", query, state)
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         """Makes the entry: tensors by name with the keys on axis 2, which a cache keeps."""
         # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
@@ -604,13 +536,15 @@ class Attention(Rematerialized, SavedQuantization):
             heads = rms_normalize(heads, scale, epsilon=1e-6)
         return heads if self.relative_positions is None else self.relative_positions.rotate(heads, positions)
 
-    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+    def before_attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: CallState
+    ) -> tuple[dict[str, Tensor], CallState]:
         """Computes what `attend` needs from all queries at once, before they are split into chunks.
 
         Args:
             query: `(B, h, n, key_dim)`.
             entry: from `project_key_value`, or the cache.
-            state: `State`. Further tensors with a row for each query go into its `rows`.
+            state: `CallState`. Further tensors with a row for each query go into its `rows`.
 
         Returns:
             Entry and state for `attend`.
@@ -673,12 +607,12 @@ class Attention(Rematerialized, SavedQuantization):
         Returns:
             A tensor that broadcasts to `(B, h, n, m)`, or `None`.
         """
-        own = None
+        position_bias = None
         if self.relative_positions is not None:
-            own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
-        if own is None or state.bias is None:
-            return state.bias if own is None else own
-        return own + ops.cast(state.bias, own.dtype)
+            position_bias = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
+        if position_bias is None or state.bias is None:
+            return state.bias if position_bias is None else position_bias
+        return position_bias + ops.cast(state.bias, position_bias.dtype)
 
     def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Computes the logits of each query and key."""
@@ -686,7 +620,7 @@ class Attention(Rematerialized, SavedQuantization):
         return key_product(query * self.scale, entry["key"])
 
     def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
-        """Combines logits with the previous block's map. Returns logits, the next block's map, and the cache."""
+        """Combines logits with the previous block's. Returns logits, those for the next block, and the cache."""
         # (B, h, n, m) -> (B, h, n, m)
         return logits, state.previous_logits, state.cache
 
@@ -709,7 +643,22 @@ class Attention(Rematerialized, SavedQuantization):
         # weights (B, h, n, m), entry -> (B, h, n, value_dim)
         return head_product(weights, entry["value"])
 
-    def merge(self, heads: Tensor, state: State) -> Tensor:
+    def finish(self, heads: Tensor, state: CallState) -> Tensor:
+        """Makes the heads that `merge` gets of those that `attend` returns: `exclusive` and `use_gate` act here.
+
+        Args:
+            heads: `(B, h, n, value_dim)`.
+            state: `CallState`.
+
+        Returns:
+            `(B, h, n, value_dim)`.
+        """
+        if self.exclusive:
+            share = self.exclusion if self.exclusive == "head" else None
+            heads = exclude_own_values(heads, state.own_values, share)
+        return heads * self.project("gate", state.query, state) if self.use_gate else heads
+
+    def merge(self, heads: Tensor, state: CallState) -> Tensor:
         """Projects the outputs of all heads."""
         # (B, h, n, value_dim) -> (B, n, output_shape)
         if "output" not in state.kernels:
@@ -718,13 +667,13 @@ class Attention(Rematerialized, SavedQuantization):
 
     # Parts of stages
 
-    def project(self, name: str, x: Tensor, state: State) -> Tensor:
+    def project(self, name: str, x: Tensor, state: CallState) -> Tensor:
         """Projects inputs for each head.
 
         Args:
             name: one of `projections`.
             x: `(B, n, D)`.
-            state: `State`.
+            state: `CallState`.
 
         Returns:
             `(B, heads, n, width)`.
@@ -766,9 +715,6 @@ class Attention(Rematerialized, SavedQuantization):
         entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
         return entry | {"key": self.place("key", entry["key"], positions)} if "key" in entry else entry
 
-    def _gate(self, heads, state):
-        return heads * self.project("gate", state.query, state) if self.use_gate else heads
-
     def _window_rules(self, positions, key_positions):
         """Returns the rule of the sliding window for a `CallMask`, if there is one."""
         if self.sliding_window is None:
@@ -799,8 +745,9 @@ class Attention(Rematerialized, SavedQuantization):
                     f"The width of `{name}`, its last axis, must be known. Received: {name} of shape {tuple(shape)}"
                 )
         self.axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
-        self.widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
+        self.widths: dict[str, Any] = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
         self.check_widths()
+        check_exclusive(self, all(getattr(type(self), x) is getattr(Attention, x) for x in ("attend", "mix")))
         # The attribute names are the stock layer's, so that a file of its weights loads here.
         self._query_dense = self._projection("query", query_shape[-1])
         self._key_dense = self._projection("key", key_shape[-1])
@@ -815,6 +762,8 @@ class Attention(Rematerialized, SavedQuantization):
         if self.use_sinks:
             initializer = initializers.RandomNormal(stddev=0.02)
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
+        if self.exclusive == "head":
+            self.exclusion = self.add_weight(name="exclusion", shape=(self.merged_heads,), initializer="zeros")
         if self.relative_positions is not None and not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.score_dim))
         self.build_heads(query_shape, value_shape, previous_logits_shape)
@@ -848,51 +797,40 @@ class Attention(Rematerialized, SavedQuantization):
         """
         output_shape = self._output_shape or (query_shape[-1],)
         letters = string.ascii_lowercase[3 : 3 + len(output_shape)]
-        dense = keras.layers.EinsumDense(
-            f"abc,bc{letters}->a{letters}",
-            output_shape=output_shape,
-            bias_axes=letters if self.use_bias else None,
-            name="attention_output",
-            kernel_regularizer=self.kernel_regularizer,
-            **self._projection_arguments(),
-        )
-        dense.build((None, self.merged_heads, self.value_dim))
-        self._mark_heads("attention_output", dense, 0)
-        return dense
+        bias_axes = letters if self.use_bias is True else None
+        equation, shape = f"abc,bc{letters}->a{letters}", (self.merged_heads, self.value_dim)
+        return self._dense("attention_output", equation, output_shape, bias_axes, shape, head_axis=0)
 
     def _projection(self, name, width):
         if name not in self.projections:
             return None
-        dense = keras.layers.EinsumDense(
-            "ab,bcd->acd",
-            output_shape=self.projections[name],
-            bias_axes="cd" if self.use_bias and name not in self.without_bias else None,
-            activation="sigmoid" if name == "gate" else None,
-            name=name,
-            kernel_regularizer=self.kernel_regularizer
-            if name == "gate"
-            else kernel_regularizer(self.kernel_regularizer, self.head_regularizer),
-            **self._projection_arguments(),
-        )
-        dense.build((None, width))
-        if name != "gate" or self.use_gate == "head":
-            self._mark_heads(name, dense, 1)
-        return dense
+        bias_axes = None if name in self.without_bias else "cd"
+        head_axis = 1 if name != "gate" or self.use_gate == "head" else None
+        return self._dense(name, "ab,bcd->acd", self.projections[name], bias_axes, (width,), head_axis)
 
-    def _projection_arguments(self):
-        # Fresh initializers: one without a seed gives the same numbers each time it is used.
-        return dict(
-            kernel_initializer=self.kernel_initializer.clone(),
+    def _dense(self, name, equation, output_shape, bias_axes, input_shape, head_axis):
+        base_regularizer = self.kernel_regularizer
+        dense = keras.layers.EinsumDense(
+            equation,
+            output_shape=output_shape,
+            activation="sigmoid" if name == "gate" else None,
+            bias_axes=bias_axes if self.use_bias else None,
+            # Fresh initializers: one without a seed gives the same numbers each time it is used.
+            kernel_initializer=self.initializer_of(name) if self.initializer_of else self.kernel_initializer.clone(),
             bias_initializer=self.bias_initializer.clone(),
+            kernel_regularizer=kernel_regularizer(base_regularizer, self.head_regularizer)
+            if name in QUERY_KEY_VALUE
+            else base_regularizer,
             bias_regularizer=self.bias_regularizer,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
             dtype=self.dtype_policy,
+            name=name,
         )
-
-    def _mark_heads(self, name, dense, axis):
-        if dense.quantization_mode is None:
-            mark_heads(dense.kernel, axis, name, self.role)
+        dense.build((None, *input_shape))
+        if head_axis is not None and dense.quantization_mode is None:
+            mark_heads(dense.kernel, head_axis, name, self.role)
+        return dense
 
     def add_kernel(
         self,
@@ -980,11 +918,11 @@ class Attention(Rematerialized, SavedQuantization):
             check_positive("max_length", max_length)
         key, value = (ops.zeros((1, 1, self.widths[side]), self.compute_dtype) for side in ("key", "value"))
         projected = project_together(self, "query", key, kernels)
-        one = self._entry(key, value, ops.zeros((1,), "int32"), State(key=key, projected=projected))
-        cache = empty_cache(one, batch_size, max_length)
+        entry = self._entry(key, value, ops.zeros((1,), "int32"), CallState(key=key, projected=projected))
+        cache = empty_cache(entry, batch_size, max_length)
         if self.keeps_positions:
             cache["positions"] = ops.zeros((max_length,), "int32")
-        return self._with_map(cache)
+        return self._with_logits(cache)
 
     def step(
         self,
@@ -1029,7 +967,7 @@ class Attention(Rematerialized, SavedQuantization):
         key_positions = cache.get("positions", ops.arange(ops.shape(cache["value"])[2], dtype="int32"))
         if mask is not None:
             mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, :, None]  # (B, h, 1, m)
-        state = State(
+        state = CallState(
             query=query[:, None],
             masks=CallMask([] if mask is None else [mask], self._window_rules(positions, key_positions)),
             query_positions=positions,
@@ -1039,7 +977,7 @@ class Attention(Rematerialized, SavedQuantization):
             kept=None if kept is None else ops.expand_dims(kept, -2),
         )
         attended = self._attend(self._queries(state), cache, state)
-        output = self.merge(self._gate(attended.heads, state), state)[:, 0]
+        output = self.merge(self.finish(attended.heads, state), state)[:, 0]
         output = ops.cast(output, self.compute_dtype)  # wider if no layer that is being called sets its precision
         return output, attended.cache
 
@@ -1091,8 +1029,8 @@ class Attention(Rematerialized, SavedQuantization):
         value, key = self.axes.fold(value, "key"), self.axes.fold(key, "key")
         positions = ops.arange(ops.shape(value)[1], dtype="int32")
         projected = project_together(self, "memory", value, kernels)
-        state = State(key=key, key_positions=positions, projected=projected)
-        return self._with_map(self._entry(key, value, positions, state))
+        state = CallState(key=key, key_positions=positions, projected=projected)
+        return self._with_logits(self._entry(key, value, positions, state))
 
     def grow_cache(self, cache: dict[str, Tensor], max_length: int) -> dict[str, Tensor]:
         """Returns a cache of self-attention with room for more positions.
@@ -1122,13 +1060,13 @@ class Attention(Rematerialized, SavedQuantization):
         kept = cache.keys() - {"logits"} if same_keys else {"positions"}
         return {name: x if name in kept else ops.take(x, rows, axis=0) for name, x in cache.items()}
 
-    def _with_map(self, cache):
-        """Returns the cache with the last rows of the map, which the next row reads."""
+    def _with_logits(self, cache):
+        """Returns the cache with the last rows of the logits, which the next row reads."""
         if not self.score_rows:
             return cache
         if self.looks_ahead:
             raise ValueError(
-                "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
+                "A layer that reads later rows of the logits cannot decode step by step: it needs role 'decoder' or "
                 f"'cross'. Received: role={self.role!r}"
             )
         batch, _, length, _ = ops.shape(cache["value"])
@@ -1166,38 +1104,11 @@ class Attention(Rematerialized, SavedQuantization):
         return (query_shape[0] if axes.trivial else None, self.softmax_heads, *lengths)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "output_shape": self._output_shape,
-            "attention_axes": self.attention_axes,
-            "sliding_window": self.sliding_window,
-            "flash_attention": self.flash_attention,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            "use_gate": self.use_gate,
-            "seed": self.seed,
-            "relative_positions": serialize_layer(self.relative_positions),
-            "head_regularizer": regularizers.serialize(self.head_regularizer),
-            "qk_norm": self.qk_norm,
-            "attn_logits_soft_cap": self.attn_logits_soft_cap,
-            "use_sinks": self.use_sinks,
-            "scale": self._scale,
-            "role": self.role,
-            "depth": self.depth,
-            "query_chunk_size": self.query_chunk_size,
-        }
+        hidden = {"output_shape": self._output_shape, "scale": self._scale}
+        hidden["activity_regularizer"] = regularizers.serialize(self._activity_regularizer)
+        return {**super().get_config(), **arguments_of(self, Attention, *hidden), **hidden}
 
 
 def _pad(x, axis, length):
     """Pads the end of an axis of known size with zeros."""
-    return ops.pad(x, [(0, length - size if place == axis else 0) for place, size in enumerate(x.shape)])
+    return ops.pad(x, [(0, length - size if i == axis else 0) for i, size in enumerate(x.shape)])

@@ -88,15 +88,17 @@ class AttentionAxes:
         """Folds a mask `(batch axes, heads, query axes, key axes)`; heads and the last batch axes are optional."""
         batch, n = self._batch(query), self._attended(query, "query")
         m = self._attended(value, "key") if value is not None else ops.shape(mask)[-len(self.axes["key"]) :]
-        given = len(mask.shape) - len(n) - len(m)
-        if 0 < given < len(batch):
+        num_leading = len(mask.shape) - len(n) - len(m)
+        if 0 < num_leading < len(batch):
             received = ops.shape(mask)
-            mask = ops.reshape(mask, (*received[:given], *[1] * (len(batch) - given), *received[given:]))
-        heads = given > len(batch)
+            mask = ops.reshape(
+                mask, (*received[:num_leading], *[1] * (len(batch) - num_leading), *received[num_leading:])
+            )
+        heads = num_leading > len(batch)
         wanted = (*batch, *(shape[1:-2] if heads else ()), *n, *m)
         mask = check_mask(name, mask, tuple(size if isinstance(size, int) else None for size in wanted))
         heads = ops.shape(mask)[len(batch) : -len(n) - len(m)] if heads else ()
-        whole, folded = ((*batch, *heads), (_size(batch), *heads)) if given > 0 else ((), ())
+        whole, folded = ((*batch, *heads), (_size(batch), *heads)) if num_leading > 0 else ((), ())
         return ops.reshape(ops.broadcast_to(mask, (*whole, *n, *m)), (*folded, _size(n), _size(m)))
 
     def _attended(self, inputs, side):

@@ -184,18 +184,18 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
         # With a cache, masks of the new rows say nothing about the rows already there.
         if mask is not None and (first_row is None or name in shapes)
     }
-    found = [folded[name] for name in ("attention_mask",) if name in folded]
+    tensors = [folded[name] for name in ("attention_mask",) if name in folded]
     # `expand_dims`, as LiteRT has no new axes in slices of unknown sizes.
-    found += [ops.expand_dims(folded[name], (1, 3)) for name in ("query_mask",) if name in folded]
-    found += [ops.expand_dims(folded[name], (1, 2)) for name in ("value_mask", "key_mask") if name in folded]
+    tensors += [ops.expand_dims(folded[name], (1, 3)) for name in ("query_mask",) if name in folded]
+    tensors += [ops.expand_dims(folded[name], (1, 2)) for name in ("value_mask", "key_mask") if name in folded]
     rules = [] if segment_ids is None else [(_same_segment, segment_ids, segment_ids)]
     offset = 0 if first_row is None else first_row
     columns = ops.arange(sizes[2], dtype="int32")
     if use_causal_mask:
         rules.append((_not_later, ops.arange(sizes[1], dtype="int32") + offset, columns))
     elif first_row is not None and masks["attention_mask"] is None:
-        found.append(ops.less(columns, offset + sizes[1])[None, None, None])
-    return CallMask(found, rules, use_causal_mask and first_row is None, sizes=sizes)
+        tensors.append(ops.less(columns, offset + sizes[1])[None, None, None])
+    return CallMask(tensors, rules, use_causal_mask and first_row is None, sizes=sizes)
 
 
 @dataclasses.dataclass
@@ -296,10 +296,10 @@ def _check_cache(layer, value, cache, index):
     shape = tuple(cache["value"].shape) if isinstance(cache, dict) and "value" in cache else ()
     wanted = layer.projections["value"]
     if len(shape) != 4 or (shape[1], shape[3]) != wanted:
-        found = {name: tuple(x.shape) for name, x in cache.items()} if isinstance(cache, dict) else cache
+        received = {name: tuple(x.shape) for name, x in cache.items()} if isinstance(cache, dict) else cache
         raise ValueError(
             f"`cache` must come from `init_cache` or `project_cache` of a layer with {wanted[0]} value heads of "
-            f"width {wanted[1]}. Received: cache={found}"
+            f"width {wanted[1]}. Received: cache={received}"
         )
     if value is not None and index is None:
         raise ValueError(

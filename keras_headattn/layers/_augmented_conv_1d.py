@@ -1,10 +1,10 @@
 from typing import Any
 
 import keras
-from keras import initializers, ops
+from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_positive
@@ -121,9 +121,9 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
         training: bool | None = None,
     ) -> Any:
         parts = [] if self.kernel is None else [self._convolve(inputs)]
-        others = [*([None] if return_attention_scores else []), previous_logits]
+        extras = [*([None] if return_attention_scores else []), previous_logits]
         if self.attention is not None:
-            attended, *others = self.attention(
+            attended, *extras = self.attention(
                 inputs,
                 inputs,
                 query_mask=mask,
@@ -135,7 +135,7 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
             )
             parts.append(attended)
         output = ops.concatenate(parts, axis=-1)
-        results = (output, *(others if return_logits else others[:-1]))
+        results = (output, *(extras if return_logits else extras[:-1]))
         return results if len(results) > 1 else output
 
     def _convolve(self, inputs):
@@ -144,7 +144,7 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
         norm = ops.sqrt(ops.sum(ops.square(kernel), axis=(0, 1)))
         kernel = kernel * (ops.cast(self.scale, kernel.dtype) / ops.maximum(norm, 1e-12))
         kernel = ops.reshape(ops.cast(kernel, self.compute_dtype), (-1, kernel.shape[-1]))
-        lags = [(self.kernel_size - 1 - place) * self.dilation_rate for place in range(self.kernel_size)]
+        lags = [(self.kernel_size - 1 - i) * self.dilation_rate for i in range(self.kernel_size)]
         padded = ops.pad(inputs, ((0, 0), (lags[0], 0), (0, 0)))
         read = ops.concatenate([padded[:, lags[0] - lag : -lag or None] for lag in lags], axis=-1)
         return ops.tensordot(read, kernel, 1) + ops.cast(self.bias, self.compute_dtype)
@@ -153,12 +153,5 @@ class AugmentedConv1D(Rematerialized, SavedQuantization):
         return (*inputs_shape[:-1], self.filters)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "attention": self.template.serialize(),
-            "dilation_rate": self.dilation_rate,
-            "max_distance": self.max_distance,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-        }
+        config = arguments_of(self, AugmentedConv1D, "attention")
+        return {**super().get_config(), **config, "attention": self.template.serialize()}

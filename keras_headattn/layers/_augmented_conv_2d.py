@@ -1,10 +1,10 @@
 from typing import Any
 
 import keras
-from keras import initializers, ops, regularizers
+from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._identifiers import arguments_of, initializer, regularizer
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
@@ -167,7 +167,7 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         if self.downsample:
             pooled = _average_pool(pooled, 2)
         pixels = ops.reshape(pooled, (-1, *self._pixels_shape(inputs.shape)[1:]))
-        attended, *others = self.attention(
+        attended, *extras = self.attention(
             pixels,
             pixels,
             previous_logits=previous_logits,
@@ -180,7 +180,7 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
             height, width = self._size(inputs.shape)
             attended = resize_bilinear(attended, height, width, self.upsampling == "half_pixel")
         output = ops.concatenate([convolved, attended], axis=-1)
-        results = (output, *(others if return_logits else others[:-1]))
+        results = (output, *(extras if return_logits else extras[:-1]))
         return results if len(results) > 1 else output
 
     def _pad(self, inputs):
@@ -195,19 +195,8 @@ class AugmentedConv2D(Rematerialized, SavedQuantization):
         return (inputs_shape[0], *self._size(inputs_shape), self.filters)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "attention": self.template.serialize(),
-            "strides": self.strides,
-            "downsample": self.downsample,
-            "upsampling": self.upsampling,
-            "relative_positions": self.relative_positions,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+        config = arguments_of(self, AugmentedConv2D, "attention")
+        return {**super().get_config(), **config, "attention": self.template.serialize()}
 
 
 def _average_pool(images, strides):
@@ -216,7 +205,7 @@ def _average_pool(images, strides):
         return ops.average_pool(images, 3, strides, padding="same", data_format="channels_last")
     # On PyTorch, "same" averages copies of the border pixels as well.
     missing = [max(0, (-(-size // strides) - 1) * strides + 3 - size) for size in map(int, images.shape[1:3])]
-    padding = ((0, 0), *((number // 2, number - number // 2) for number in missing), (0, 0))
+    padding = ((0, 0), *((count // 2, count - count // 2) for count in missing), (0, 0))
     means, shares = (
         ops.average_pool(ops.pad(x, padding), 3, strides, data_format="channels_last")
         for x in (images, ops.ones_like(images))

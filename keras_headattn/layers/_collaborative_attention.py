@@ -5,10 +5,11 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attended, Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import Attended, CallState, State
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -73,7 +74,7 @@ class CollaborativeAttention(Attention):
             shape = (self.widths["key"] or 0, self.num_heads)
             self.content_kernel = self.add_kernel("content_kernel", shape, self.bias_initializer)
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
         if not self.use_bias:
             return entry
@@ -100,8 +101,4 @@ class CollaborativeAttention(Attention):
         return logits + self.scale * ops.swapaxes(entry["content"], 2, 3) if self.use_bias else logits
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "shared_dim": self.shared_dim,
-            "mixing_initializer": initializers.serialize(self.mixing_initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, CollaborativeAttention)}

@@ -16,7 +16,7 @@ def make_kernels(layer):
     dense = layer.output_dense
     if dense is not None:
         weights["output"] = {"kernel": ops.reshape(dense.kernel, (math.prod(dense.kernel.shape[:2]), -1))}
-        if layer.use_bias:
+        if dense.bias is not None:
             weights["output"]["bias"] = ops.reshape(dense.bias, (-1,))
     return {
         side: {name: ops.cast(tensor, layer.compute_dtype) for name, tensor in tensors.items()}

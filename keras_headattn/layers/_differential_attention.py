@@ -4,9 +4,11 @@ from typing import Any
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
-from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn._validation import check_boolean, check_positive
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import CallState, State
 from keras_headattn.ops._dense import rms_normalize
 
 
@@ -23,14 +25,21 @@ class DifferentialAttention(Attention):
     The heads share q1, k1, q2 and k2, the rows of `lambda_vectors` `(4, key_dim)`, and the scale of the norm,
     `norm_scale` `(value_dim,)`.
 
-    Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3.
+    With `per_token` both queries of a head share its key, there is no norm, and each token of the query has a lambda of
+    its own for each head, `sigmoid(x W)` with W `lambda_kernel` `(D, h)`: head = A1 V - lambda A2 V. Maps are plain
+    softmaxes then, so that kernels can compute them.
+
+    Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3; for `per_token` its authors' "Differential
+    Transformer V2" (2026).
 
     Args:
         num_heads: number of heads `h`, each with two maps.
-        key_dim: width of each of a head's two queries and keys. Their kernels are `(D, h, 2 * key_dim)`.
-        value_dim: width of a value of one head. Defaults to `2 * key_dim`.
+        key_dim: width of each of a head's two queries and keys. Their kernels are `(D, h, 2 * key_dim)`; with
+            `per_token`, `(D, 2 * h, key_dim)` for queries and `(D, h, key_dim)` for keys.
+        value_dim: width of a value of one head. Defaults to `2 * key_dim`, with `per_token` to `key_dim`.
+        per_token: True for the second version.
         **kwargs: see `Attention`, also for calls and errors. `depth=None` counts as 0. Masks per head, biases and maps
-            have `2 * num_heads` heads: 2i and 2i + 1 belong to head i.
+            have `2 * num_heads` heads: 2i and 2i + 1 belong to head i; so have returned weights with `per_token`.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> output, weights = DifferentialAttention(num_heads=2, key_dim=4)(x, x, return_attention_scores=True)
@@ -38,12 +47,24 @@ class DifferentialAttention(Attention):
     ((2, 5, 16), (2, 2, 5, 5))
     """
 
-    def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, **kwargs: Any):
-        value_dim = 2 * check_positive("key_dim", key_dim) if value_dim is None else value_dim
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        per_token: bool = False,
+        **kwargs: Any,
+    ):
+        self.per_token = check_boolean("per_token", per_token)
+        if value_dim is None and not per_token:
+            value_dim = 2 * check_positive("key_dim", key_dim)
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
 
     @property
     def projections(self) -> dict[str, tuple[int, int]]:
+        if self.per_token:
+            return super().projections | {"query": (2 * self.num_heads, self.key_dim)}
         pair = (self.num_heads, 2 * self.key_dim)
         return super().projections | {"query": pair, "key": pair}
 
@@ -54,6 +75,9 @@ class DifferentialAttention(Attention):
     softmax_heads = score_heads
 
     def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
+        if self.per_token:
+            self.lambda_kernel = self.add_kernel("lambda_kernel", (self.widths["query"], self.num_heads))
+            return
         normal = initializers.RandomNormal(stddev=0.1)
         self.lambda_vectors = self.add_weight(name="lambda_vectors", shape=(4, self.key_dim), initializer=normal)
         self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
@@ -63,12 +87,13 @@ class DifferentialAttention(Attention):
         """The constant lambda_0."""
         return _least_lambda(self.depth or 0)
 
-    def project_query(self, query: Tensor, state: State) -> Tensor:
-        return self._each_by_itself(super().project_query(query, state))
+    def project_query(self, query: Tensor, state: CallState) -> Tensor:
+        queries = super().project_query(query, state)
+        return queries if self.per_token else self._each_by_itself(queries)
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
-        return entry | {"key": self._each_by_itself(entry["key"])}
+        return entry if self.per_token else entry | {"key": self._each_by_itself(entry["key"])}
 
     def _each_by_itself(self, pairs):
         """Splits pairs of queries or keys, `(B, h, n, 2 * key_dim)`, into heads `(B, 2 * h, n, key_dim)`."""
@@ -78,14 +103,17 @@ class DifferentialAttention(Attention):
 
     @property
     def is_fused(self) -> bool:
-        return self.attn_logits_soft_cap is None and backend.backend() != "tensorflow"
+        return self.attn_logits_soft_cap is None and (self.per_token or backend.backend() != "tensorflow")
 
     def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        if self.per_token:
+            return super().attend_at_once(query, entry, state)
         entry = entry | {"value": ops.repeat(entry["value"], 2, axis=1)}
         return self._normalized(self._difference(super().attend_at_once(query, entry, state)))
 
     def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        return self._difference(super().weigh(logits, entry, state))
+        weights = super().weigh(logits, entry, state)
+        return weights if self.per_token else self._difference(weights)
 
     def _difference(self, x):
         """Subtracts lambda times the second of each two heads from the first."""
@@ -95,10 +123,20 @@ class DifferentialAttention(Attention):
         return x[:, ::2] - ops.cast(share, x.dtype) * x[:, 1::2]
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
-        return self._normalized(super().mix(weights, entry, state))
+        heads = super().mix(weights, entry, state)
+        return heads if self.per_token else self._normalized(heads)
+
+    def finish(self, heads: Tensor, state: CallState) -> Tensor:
+        if self.per_token:
+            shares = ops.sigmoid(ops.matmul(state.query, ops.cast(self.lambda_kernel, state.query.dtype)))
+            heads = heads[:, ::2] - ops.swapaxes(shares, 1, 2)[..., None] * heads[:, 1::2]
+        return super().finish(heads, state)
 
     def _normalized(self, heads):
         return normalize_heads(heads, self.norm_scale, self.depth or 0)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **arguments_of(self, DifferentialAttention)}
 
 
 def normalize_heads(heads, scale, depth=None):

@@ -4,11 +4,13 @@ from typing import Any
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
+from keras_headattn.layers._state import CallState, State
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
 
 ANNEALING = 5e-4  # of gamma, per step
@@ -151,7 +153,7 @@ class DisentangledMaskAttention(Attention):
         """
         return _posteriors(self.key_mixture, self._by_head(key))
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
         is_for_a_cache = state.cache is not None or state.query is None
         if self.role == "decoder" or not is_for_a_cache:
@@ -167,7 +169,9 @@ class DisentangledMaskAttention(Attention):
         """Returns gamma, the current share of the weights under S: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
-    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+    def before_attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: CallState
+    ) -> tuple[dict[str, Tensor], CallState]:
         trains = state.training and state.cache is None
         if not trains and self.role == "decoder":
             if is_capturing() and state.key is not None:  # a cache has no keys to assign
@@ -207,8 +211,8 @@ class DisentangledMaskAttention(Attention):
         query_posteriors = ops.exp(log_posteriors)
         losses = dict.fromkeys(LOSSES, ops.zeros(ops.shape(tokens)[:1], posteriors.dtype))  # of each sentence
         if self.shared_information:
-            found = shared_information(query_densities, log_posteriors, tokens, self.leave_one_out)
-            losses["shared_information"] = ops.sum(found, axis=(1, 2))
+            information = shared_information(query_densities, log_posteriors, tokens, self.leave_one_out)
+            losses["shared_information"] = ops.sum(information, axis=(1, 2))
         if self.kept_information:
             of_inputs = _posteriors(self.query_mixture, inputs)
             losses["kept_information"] = ops.sum(kept_information(query_posteriors, of_inputs, tokens), axis=1)
@@ -217,8 +221,8 @@ class DisentangledMaskAttention(Attention):
             of_queries = self.query_mixture.divergences(query_densities, self.variance)
             losses["divergence"] = _mean(ops.sum(sum((*of_inputs, *of_queries)), axis=1), tokens)
         if self.diversity:
-            found = cluster_diversity(posteriors, tokens) + cluster_diversity(query_posteriors, tokens)
-            losses["diversity"] = ops.sum(found, axis=1)
+            diversity = cluster_diversity(posteriors, tokens) + cluster_diversity(query_posteriors, tokens)
+            losses["diversity"] = ops.sum(diversity, axis=1)
         sentences = ops.any(tokens, axis=1)
         means = _mean(ops.stack([losses[name] for name in LOSSES]), sentences[None])
         weights = [self.shared_information, -self.kept_information, self.divergence, self.diversity]
@@ -238,15 +242,7 @@ class DisentangledMaskAttention(Attention):
         average.assign(average + share * (value - average))
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_clusters": self.num_clusters,
-            "alpha": self.alpha,
-            **{name: getattr(self, name) for name in LOSSES},
-            "leave_one_out": self.leave_one_out,
-            "centre_gradient": self.centre_gradient,
-            "variance": self.variance,
-        }
+        return {**super().get_config(), **arguments_of(self, DisentangledMaskAttention)}
 
 
 def _posteriors(mixture, x):

@@ -4,9 +4,11 @@ import keras
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import CallState, State
 from keras_headattn.ops._compose_heads import compose_heads
 from keras_headattn.ops._dense import rms_normalize
 
@@ -64,26 +66,26 @@ class DynamicallyComposableAttention(Attention):
         self.key_compose, self.static = check_boolean("key_compose", key_compose), check_boolean("static", static)
 
     def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
-        h, number = self.num_heads, self.pre_compose + self.post_compose
-        if self.query_compose and number:
-            kernels = self._kernels_of("query", self.widths["query"], number)
+        h, count = self.num_heads, self.pre_compose + self.post_compose
+        if self.query_compose and count:
+            kernels = self._kernels_of("query", self.widths["query"], count)
             self.query_gate_kernel, self.query_hidden_kernel, self.query_composition_kernel = kernels
-        if self.key_compose and number:
-            kernels = self._kernels_of("key", self.widths["key"], number)
+        if self.key_compose and count:
+            kernels = self._kernels_of("key", self.widths["key"], count)
             self.key_gate_kernel, self.key_hidden_kernel, self.key_composition_kernel = kernels
-        if self.static and number:
+        if self.static and count:
             start = initializers.RandomNormal(stddev=0.1 * h**-0.5)
-            self.static_kernel = self.add_kernel("static_kernel", (number, h, h), start)
+            self.static_kernel = self.add_kernel("static_kernel", (count, h, h), start)
 
-    def _kernels_of(self, side, width, number):
+    def _kernels_of(self, side, width, count):
         h, rank, hidden = self.num_heads, self.rank, 2 * self.rank * self.num_heads
-        shapes = {"gate": ((width, number, h), 0.005 * (2 / (width + h)) ** 0.5), "hidden": None, "composition": None}
+        shapes = {"gate": ((width, count, h), 0.005 * (2 / (width + h)) ** 0.5), "hidden": None, "composition": None}
         if rank:
-            shapes["hidden"] = (width, number, hidden), (2 / (width + hidden)) ** 0.5
-            shapes["composition"] = (number, hidden, 2 * rank, h), 0.02 / (hidden**0.5 * (h + rank))
-        for part, found in shapes.items():
-            start = found and initializers.RandomNormal(stddev=found[1])
-            yield found and self.add_kernel(f"{side}_{part}_kernel", found[0], start)
+            shapes["hidden"] = (width, count, hidden), (2 / (width + hidden)) ** 0.5
+            shapes["composition"] = (count, hidden, 2 * rank, h), 0.02 / (hidden**0.5 * (h + rank))
+        for part, spec in shapes.items():
+            start = spec and initializers.RandomNormal(stddev=spec[1])
+            yield spec and self.add_kernel(f"{side}_{part}_kernel", spec[0], start)
 
     def _factors(self, x, gate_kernel, hidden_kernel, composition_kernel):
         """Makes matrices and gate of each composition from an input `(B, n, D)`: `(B, c, n, 2 R + 1, h)`."""
@@ -97,7 +99,7 @@ class DynamicallyComposableAttention(Attention):
             factors = [first, made[..., self.rank :, :], *factors]
         return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
         if not self.key_compose or not (self.pre_compose or self.post_compose):
             return entry
@@ -119,12 +121,11 @@ class DynamicallyComposableAttention(Attention):
         weights = ops.cast(super().weigh(logits, entry, state), dtype)
         return self._compose(weights, -1, factors) if self.post_compose else weights
 
-    def _compose(self, maps, number, factors):
+    def _compose(self, maps, index, factors):
         """Composes maps `(B, h, n, m)`; `factors` are by the axis of a map that they lack."""
-        kernel = ops.cast(self.static_kernel[number], maps.dtype) if self.static else None
-        factors = {axis: ops.cast(factor[:, number], maps.dtype) for axis, factor in factors.items()}
+        kernel = ops.cast(self.static_kernel[index], maps.dtype) if self.static else None
+        factors = {axis: ops.cast(factor[:, index], maps.dtype) for axis, factor in factors.items()}
         return compose_heads(maps, kernel, factors)
 
     def get_config(self) -> dict[str, Any]:
-        names = ("rank", "pre_compose", "post_compose", "query_compose", "key_compose", "static")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **arguments_of(self, DynamicallyComposableAttention)}

@@ -3,11 +3,12 @@ from typing import Any
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import chains, check_boolean, check_number, check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._state import State
 from keras_headattn.ops import convolve_maps
 from keras_headattn.ops._masks import where_allowed
 
@@ -91,9 +92,9 @@ class EvolvingAttention(Attention):
         return self.kernel_size - 1 if self.beta > 0 else 0
 
     def build_heads(self, query_shape: Shape, value_shape: Shape, previous_logits_shape: Shape | None) -> None:
-        own = self.compute_logits_shape(query_shape, value_shape)
+        logits_shape = self.compute_logits_shape(query_shape, value_shape)
         self.map_kernel = self.map_bias = None
-        if self._convolves(chains(previous_logits_shape, own)):
+        if self._convolves(chains(previous_logits_shape, logits_shape)):
             size, heads = self.kernel_size, self.num_heads
             self.map_kernel = self.add_kernel("map_kernel", (size, size, heads, heads), self._kernel_initializer())
             self.map_bias = self._add_bias("map_bias", (heads,))
@@ -103,8 +104,8 @@ class EvolvingAttention(Attention):
             return self.map_initializer
         # Where an entry meets itself, see `convolve_maps`.
         last, centre = self.kernel_size - 1, self.kernel_size // 2
-        place = {"decoder": (last, last), "cross": (last, centre)}.get(self.role, (centre, centre))
-        return _AtOnePlace(self.map_initializer, place)
+        position = {"decoder": (last, last), "cross": (last, centre)}.get(self.role, (centre, centre))
+        return _AtOnePlace(self.map_initializer, position)
 
     def _convolves(self, chained):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
@@ -135,25 +136,18 @@ class EvolvingAttention(Attention):
         return evolved, evolved, cache
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "kernel_size": self.kernel_size,
-            "convolve_first": self.convolve_first,
-            "map_initializer": initializers.serialize(self.map_initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, EvolvingAttention)}
 
 
 class _AtOnePlace(initializers.Initializer):
     """Initializer of kernels `(k, k, h, h)` that are 0 except for the matrix at one place."""
 
-    def __init__(self, initializer, place):
+    def __init__(self, initializer, position):
         self.initializer = initializer
-        self.place = place
+        self.position = position
 
     def __call__(self, shape, dtype=None):
-        before_and_after = [(place, size - 1 - place) for place, size in zip(self.place, shape[:2], strict=True)]
+        before_and_after = [(index, size - 1 - index) for index, size in zip(self.position, shape[:2], strict=True)]
         return ops.pad(self.initializer(shape[2:], dtype)[None, None], (*before_and_after, (0, 0), (0, 0)))
 
     def clone(self):

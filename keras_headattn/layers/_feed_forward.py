@@ -1,9 +1,10 @@
+import math
 from typing import Any
 
-from keras import activations, initializers, layers, ops, regularizers
+from keras import activations, layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, initializer, regularizer
+from keras_headattn._identifiers import arguments_of, check_seed, initializer, regularizer
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Activation, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
@@ -30,7 +31,8 @@ class FeedForward(Rematerialized, SavedQuantization):
     Transformer", eq. 6): `activation="gelu"` makes GEGLU, `"silu"` SwiGLU.
 
     Args:
-        intermediate_dim: width between the two.
+        intermediate_dim: width between the two. Default `None`: four times that of the inputs; with a gate 8 / 3 times,
+            rounded up to a multiple of 64.
         activation: after the first; `"gelu"` is exact, `"gelu_tanh"` its tanh formula.
         dropout, seed: rate and seed of the dropout after the activation.
         gated: True for a gate.
@@ -47,7 +49,7 @@ class FeedForward(Rematerialized, SavedQuantization):
 
     def __init__(
         self,
-        intermediate_dim: int,
+        intermediate_dim: int | None = None,
         activation: Activation = "relu",
         dropout: float = 0.0,
         gated: bool = False,
@@ -59,7 +61,9 @@ class FeedForward(Rematerialized, SavedQuantization):
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
+        self.intermediate_dim = (
+            None if intermediate_dim is None else check_positive("intermediate_dim", intermediate_dim)
+        )
         self.activation = get_activation(activation)
         self.dropout = check_probability("dropout", dropout)
         self.gated = check_boolean("gated", gated)
@@ -67,20 +71,28 @@ class FeedForward(Rematerialized, SavedQuantization):
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = check_seed("seed", seed)
+        # Returns the initializer of a kernel from its name, in place of `kernel_initializer`. Set by a block.
+        self.initializer_of = None
 
     def build(self, input_shape: Shape) -> None:
-        self.inner = self._dense("inner", self.intermediate_dim, input_shape, self.activation)
+        width = self._width(input_shape[-1])
+        self.inner = self._dense("inner", width, input_shape, self.activation)
         if self.gated:
-            self.gate = self._dense("gate", self.intermediate_dim, input_shape)
+            self.gate = self._dense("gate", width, input_shape)
         self.inner_dropout = layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
-        self.outer = self._dense("outer", input_shape[-1], (*input_shape[:-1], self.intermediate_dim))
+        self.outer = self._dense("outer", input_shape[-1], (*input_shape[:-1], width))
+
+    def _width(self, width):
+        if self.intermediate_dim is not None:
+            return self.intermediate_dim
+        return 64 * math.ceil(width / 24) if self.gated else 4 * width
 
     def _dense(self, name, width, input_shape, activation=None):
         dense = layers.Dense(
             width,
             activation,
             self.use_bias,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=self.initializer_of(name) if self.initializer_of else self.kernel_initializer.clone(),
             kernel_regularizer=self.kernel_regularizer,
             dtype=self.dtype_policy,
             name=name,
@@ -99,14 +111,5 @@ class FeedForward(Rematerialized, SavedQuantization):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "activation": activations.serialize(self.activation),
-            "dropout": self.dropout,
-            "gated": self.gated,
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "seed": self.seed,
-        }
+        config = arguments_of(self, FeedForward, "activation")
+        return {**super().get_config(), **config, "activation": activations.serialize(self.activation)}

@@ -2,10 +2,10 @@ import math
 from typing import Any
 
 import keras
-from keras import initializers, ops
+from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.ops._dense import apply_head_kernels
@@ -141,10 +141,4 @@ class GaussianMixture(keras.layers.Layer):
         return (*inputs_shape[:-1], self.num_clusters)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_clusters": self.num_clusters,
-            "num_heads": self.num_heads,
-            "centre_gradient": self.centre_gradient,
-            "centre_initializer": initializers.serialize(self.centre_initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, GaussianMixture)}

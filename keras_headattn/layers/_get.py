@@ -1,3 +1,4 @@
+import functools
 from typing import Any
 
 import keras
@@ -16,7 +17,8 @@ def get(identifier: AttentionLike, **arguments: Any) -> Attention:
         identifier: a name in `keras_headattn.layers.ATTENTIONS`, such as `"talking_heads"`; a class or a function that
             returns a layer; a layer; `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention`, which
             become layers of this library with the same settings; or a configuration as serialised by Keras.
-        **arguments: constructor arguments, such as `num_heads` and `key_dim`, for a name, a class or a function.
+        **arguments: constructor arguments, such as `num_heads` and `key_dim`, for a name, a class or a function. Those
+            of a `functools.partial` are kept.
 
     >>> get("talking_heads", num_heads=4, key_dim=8).num_heads
     4
@@ -37,9 +39,14 @@ def get(identifier: AttentionLike, **arguments: Any) -> Attention:
             f"Received: {identifier!r}"
         )
     try:
-        return get(identifier(**arguments))
+        return get(identifier(**arguments | keywords_of(identifier)))
     except TypeError as error:
         raise ValueError(f"{error}: give a layer, or its arguments. Received: {identifier}, {arguments}") from error
+
+
+def keywords_of(identifier):
+    """Returns the arguments that a `functools.partial` has already."""
+    return identifier.keywords if isinstance(identifier, functools.partial) else {}
 
 
 def _from_stock(layer):

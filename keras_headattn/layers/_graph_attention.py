@@ -4,9 +4,11 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import CallState
 from keras_headattn.ops._dense import sizes, swap_heads
 
 
@@ -59,12 +61,12 @@ class GraphAttention(Attention):
     def make_output_dense(self, query_shape: Shape) -> keras.layers.EinsumDense | None:
         return None if self._output_shape is None else super().make_output_dense(query_shape)
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         if self.detach_neighbours:
             key, value = ops.stop_gradient(key), ops.stop_gradient(value)
         return super().project_key_value(key, value, state)
 
-    def merge(self, heads: Tensor, state: State) -> Tensor:
+    def merge(self, heads: Tensor, state: CallState) -> Tensor:
         if self._output_shape is not None:
             return super().merge(heads, state)
         heads = swap_heads(heads)
@@ -75,4 +77,4 @@ class GraphAttention(Attention):
         return super().compute_output_shape((*query_shape[:-1], width), *shapes, **named_shapes)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "detach_neighbours": self.detach_neighbours}
+        return {**super().get_config(), **arguments_of(self, GraphAttention)}

@@ -4,7 +4,7 @@ import keras
 from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number, check_positive, check_probability
@@ -71,8 +71,10 @@ class GraphBlock(Rematerialized, SavedQuantization):
 
     def build(self, vertices_shape: Shape, adjacency_shape: Shape | None = None) -> None:
         width, common = vertices_shape[-1], {"dtype": self.dtype_policy}
-        own = {} if self.seed is None else {"seed": self.seed}
-        self.attention = self.template.make({"role": "encoder", "depth": self.depth}, name="attention", **own, **common)
+        seed = {} if self.seed is None else {"seed": self.seed}
+        self.attention = self.template.make(
+            {"role": "encoder", "depth": self.depth}, name="attention", **seed, **common
+        )
         check_residual("attention", self.attention, vertices_shape)
         self.attention.build(vertices_shape, vertices_shape)
         self.norm = layers.LayerNormalization(epsilon=self.epsilon, name="norm", **common)
@@ -93,12 +95,5 @@ class GraphBlock(Rematerialized, SavedQuantization):
         return apply_norm(self.norm, x + self.dropout_layer(y, training=training))
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "attention": self.template.serialize(),
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "epsilon": self.epsilon,
-            "depth": self.depth,
-            "seed": self.seed,
-        }
+        config = arguments_of(self, GraphBlock, "attention")
+        return {**super().get_config(), **config, "attention": self.template.serialize()}

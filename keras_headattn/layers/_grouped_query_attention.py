@@ -2,6 +2,7 @@ from typing import Any
 
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._validation import check_group
 from keras_headattn.layers._attention import Attention
 
@@ -41,4 +42,4 @@ class GroupedQueryAttention(Attention):
         return super().projections | {"key": (groups, self.key_dim), "value": (groups, self.value_dim)}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_key_value_heads": self.num_key_value_heads}
+        return {**super().get_config(), **arguments_of(self, GroupedQueryAttention)}

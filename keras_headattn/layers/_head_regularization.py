@@ -18,11 +18,11 @@ def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "val
     return regularizer
 
 
-def kernel_regularizer(own, head_regularizer):
+def kernel_regularizer(regularizer, head_regularizer):
     """Adds the head regularizer, if it is one of kernels, to a projection's own regularizer."""
     if not regularizes(head_regularizer, "kernels"):
-        return own
-    return head_regularizer if own is None else lambda kernel: own(kernel) + head_regularizer(kernel)
+        return regularizer
+    return head_regularizer if regularizer is None else lambda kernel: regularizer(kernel) + head_regularizer(kernel)
 
 
 def regularizes(regularizer, *parts):
@@ -35,4 +35,7 @@ def head_loss(regularizer, weights, outputs, values, mask):
     if regularizer.of == "values":
         return regularizer(values, None if mask is None else ops.any(mask, axis=(1, 2)))
     queries = None if mask is None else ops.any(mask, axis=(1, 3))
+    if regularizer.of == "weights" and len(weights.shape) == 5:  # pairs of heads
+        batch, heads, other_heads, *sizes = ops.shape(weights)
+        weights = ops.reshape(weights, (batch, heads * other_heads, *sizes))
     return regularizer(weights if regularizer.of == "weights" else outputs, queries)

@@ -4,10 +4,12 @@ from typing import Any
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Tensor
-from keras_headattn.layers._attention import Attended, Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.ops._dense import is_one
 
 
@@ -60,7 +62,7 @@ class InteractingHeadAttention(Attention):
             return kernel, bias
         return ops.sum(kernel, axis=1, keepdims=True), None if bias is None else ops.sum(bias, axis=0, keepdims=True)
 
-    def project_query(self, query: Tensor, state: State) -> Tensor:
+    def project_query(self, query: Tensor, state: CallState) -> Tensor:
         if self.interaction == "pairwise" or "query" in state.projected:
             return super().project_query(query, state)
         dense = self._query_dense
@@ -106,7 +108,7 @@ class InteractingHeadAttention(Attention):
         return super().fuses(state) and not (self.interaction == "pairwise" and by_key_head)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "interaction": self.interaction}
+        return {**super().get_config(), **arguments_of(self, InteractingHeadAttention)}
 
 
 def _by_query_head(x):

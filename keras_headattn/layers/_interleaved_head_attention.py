@@ -6,11 +6,13 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attended, Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.ops import exchange_heads
 
 
@@ -72,7 +74,9 @@ class InterleavedHeadAttention(Attention):
         made = [exchange_heads(place(side, heads, p * positions + i), kernel[:, :, i]) for i in range(p)]
         return ops.reshape(ops.stack(made, axis=2), (ops.shape(heads)[0], p * self.num_heads, *ops.shape(heads)[2:]))
 
-    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+    def before_attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: CallState
+    ) -> tuple[dict[str, Tensor], CallState]:
         kernel = ops.reshape(self.value_mixing_kernel, (self.num_heads, -1))
         return entry | {"value": exchange_heads(entry["value"], kernel)}, state
 
@@ -100,7 +104,7 @@ class InterleavedHeadAttention(Attention):
         return tiled(super().score_bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_pseudo_tokens": self.num_pseudo_tokens}
+        return {**super().get_config(), **arguments_of(self, InterleavedHeadAttention)}
 
 
 def _alike(shape, dtype=None):

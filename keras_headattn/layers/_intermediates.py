@@ -22,25 +22,25 @@ def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
 
     >>> from keras_headattn.layers import MultiHeadAttention
     >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, name="attention")
-    >>> with capture_intermediates() as found:
+    >>> with capture_intermediates() as intermediates:
     ...     y = layer(keras.ops.ones((2, 5, 16)), keras.ops.ones((2, 5, 16)))
-    >>> tuple(found["attention"]["weights"].shape)
+    >>> tuple(intermediates["attention"]["weights"].shape)
     (2, 4, 5, 5)
     """
     stack = _stack()
-    found = {}
-    stack.append(found)
+    intermediates = {}
+    stack.append(intermediates)
     try:
-        yield found
+        yield intermediates
     finally:
-        stack[:] = [other for other in stack if other is not found]
+        stack[:] = [other for other in stack if other is not intermediates]
 
 
 def with_intermediates(layers, call, *args):
     """Calls a function; returns its result and the intermediates, by the names in `layers` instead of paths."""
-    with capture_intermediates() as found:
+    with capture_intermediates() as intermediates:
         result = call(*args)
-    return result, {_name(path, layers): tensors for path, tensors in found.items()}
+    return result, {_name(path, layers): tensors for path, tensors in intermediates.items()}
 
 
 def _name(path, layers):
@@ -57,9 +57,9 @@ def is_capturing():
 
 def record(layer, **tensors):
     """Adds tensors of a layer to all open collections; a function is applied to the tensor of that name."""
-    for found in _stack():
-        own = found.setdefault(layer.path, {})
-        own.update({name: x(own[name]) if callable(x) else x for name, x in tensors.items()})
+    for intermediates in _stack():
+        recorded = intermediates.setdefault(layer.path, {})
+        recorded.update({name: x(recorded[name]) if callable(x) else x for name, x in tensors.items()})
 
 
 def _stack():

@@ -4,9 +4,10 @@ from typing import Any
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
-from keras_headattn.layers._attention import State
 from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
+from keras_headattn.layers._state import CallState
 
 PARTS = ("query", "key", "value", "value_mlp")
 
@@ -87,7 +88,7 @@ class KnockingHeadsAttention(GroupedQueryAttention):
             return kernel, bias
         return self._transform(name, kernel), None if bias is None else self._transform(name, bias)
 
-    def project(self, name: str, x: Tensor, state: State) -> Tensor:
+    def project(self, name: str, x: Tensor, state: CallState) -> Tensor:
         heads = super().project(name, x, state)
         if name in self.knocking and name not in state.projected:  # decoding kernels include it
             heads = self._transform(name, heads)
@@ -97,4 +98,4 @@ class KnockingHeadsAttention(GroupedQueryAttention):
         return heads
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "knocking": self.knocking}
+        return {**super().get_config(), **arguments_of(self, KnockingHeadsAttention)}

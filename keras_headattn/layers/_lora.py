@@ -62,7 +62,7 @@ def enable_lora(
     if isinstance(projections, str) or not projections or not set(projections) <= set(PROJECTIONS):
         raise ValueError(f"`projections` must be some of {', '.join(PROJECTIONS)}. Received: {projections!r}")
     attentions = _attentions(layer)
-    adapted = [dense for each in attentions for dense in _projections(each, projections)]
+    adapted = [dense for attention in attentions for dense in _projections(attention, projections)]
     if not adapted:
         raise ValueError(f"`layer` must have attention with {', '.join(projections)} projections. Received: {layer}")
     trained = _trained(layer, attentions if own_weights else (), trainable)
@@ -99,8 +99,8 @@ def merge_lora(layer: keras.layers.Layer) -> None:
     adapted = with_lora(layer)
     if not adapted:
         raise ValueError(f"`layer` must have LoRA, by `enable_lora`. Received: {layer}")
-    for each in adapted:
-        _merge(each)
+    for dense in adapted:
+        _merge(dense)
     for weight in layer.weights:
         if getattr(weight, "frozen_by_lora", False):
             weight.trainable, weight.frozen_by_lora = True, False
@@ -108,7 +108,7 @@ def merge_lora(layer: keras.layers.Layer) -> None:
 
 def with_lora(layer: Any) -> list[Any]:
     """Returns the layers in a layer or model that have LoRA."""
-    return [each for each in flatten_layers(layer) if getattr(each, "lora_enabled", False)]
+    return [sublayer for sublayer in flatten_layers(layer) if getattr(sublayer, "lora_enabled", False)]
 
 
 def _attentions(layer):
@@ -118,15 +118,17 @@ def _attentions(layer):
     if with_lora(layer):
         raise ValueError(f"`layer` must have no LoRA yet: use `merge_lora` first. Received: {layer}")
     attentions = [
-        each for each in flatten_layers(layer) if isinstance(each, (Attention, keras.layers.MultiHeadAttention))
+        sublayer
+        for sublayer in flatten_layers(layer)
+        if isinstance(sublayer, (Attention, keras.layers.MultiHeadAttention))
     ]
-    for each in attentions:
-        if regularizes(getattr(each, "head_regularizer", None), "kernels"):
+    for attention in attentions:
+        if regularizes(getattr(attention, "head_regularizer", None), "kernels"):
             raise ValueError(
                 "A `head_regularizer` of kernels needs whole kernels, which LoRA freezes. "
-                f"Received: {each.head_regularizer} in {each.path}"
+                f"Received: {attention.head_regularizer} in {attention.path}"
             )
-        for dense in _projections(each, PROJECTIONS):
+        for dense in _projections(attention, PROJECTIONS):
             if dense.kernel_constraint is not None or dense.quantization_mode in WITHOUT_LORA:
                 raise ValueError(
                     "LoRA needs projections without `kernel_constraint`, and not quantized to "
@@ -143,20 +145,23 @@ def _projections(attention, names):
 def _trained(layer, attentions, pattern):
     """Returns the ids of weights that go on training: own weights of `attentions`, and those of the pattern."""
     projected = {
-        id(weight) for each in attentions for dense in _projections(each, PROJECTIONS) for weight in dense.weights
+        id(weight)
+        for attention in attentions
+        for dense in _projections(attention, PROJECTIONS)
+        for weight in dense.weights
     }
-    own = {id(weight) for each in attentions for weight in each.trainable_weights} - projected
+    own_weights = {id(weight) for attention in attentions for weight in attention.trainable_weights} - projected
     if pattern is None:
-        return own
+        return own_weights
     try:
-        found = {id(weight) for weight in layer.trainable_weights if re.search(pattern, weight.path)}
+        matched = {id(weight) for weight in layer.trainable_weights if re.search(pattern, weight.path)}
     except (re.error, TypeError) as error:
         raise ValueError(
             f"`trainable` must be a regular expression or None. Received: trainable={pattern!r}"
         ) from error
-    if not found:
+    if not matched:
         raise ValueError(f"`trainable` must occur in the path of a weight. Received: trainable={pattern!r}")
-    return own | found
+    return own_weights | matched
 
 
 def _merge(dense):
@@ -167,7 +172,7 @@ def _merge(dense):
     else:
         merged = {}
         dense.save_own_variables(merged)
-        dense.load_own_variables({place: ops.convert_to_numpy(value) for place, value in merged.items()})
+        dense.load_own_variables({key: ops.convert_to_numpy(value) for key, value in merged.items()})
     for name, value in list(vars(dense).items()):
         if name.startswith("lora_") and isinstance(value, keras.Variable):
             delattr(dense, name)

@@ -3,9 +3,11 @@ from typing import Any
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import State
 from keras_headattn.ops._attention import key_product
 
 
@@ -81,4 +83,4 @@ class LuongAttention(Attention):
         return ops.sum(hidden * self.score_vector, axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "score_mode": self.score_mode}
+        return {**super().get_config(), **arguments_of(self, LuongAttention)}

@@ -4,10 +4,12 @@ import numpy as np
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._state import CallState
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -20,8 +22,9 @@ class MixtureOfHeadsAttention(Attention):
         gates = 2 a S softmax(x W_s) of shared heads,    2 b k kept p / sum(kept p) of routed heads
 
     If all heads are shared, or all routed, the factor 2 a or 2 b is 1. Training adds a loss that balances the heads,
-    `balance * E * sum(mean(p) mean(kept))`, with means over real tokens. `training.HeadNorms` draws `head_load` `(E,)`,
-    a running average of `mean(kept)`. All heads are computed: this saves no time. Intermediates: `"gates"` `(B, h, n)`.
+    `balance * E * sum(mean(p) mean(kept))`, with means over real tokens. `training.HeadStatistics` draws `head_load`
+    `(E,)`, a running average of `mean(kept)`. All heads are computed: this saves no time. Intermediates: `"gates"`
+    `(B, h, n)`.
 
     Source: Jin et al. 2024, "MoH: Multi-head attention as mixture-of-head attention".
 
@@ -76,7 +79,7 @@ class MixtureOfHeadsAttention(Attention):
     def adds_losses(self, training: bool | None = None) -> bool:
         return bool(training and self.routed_heads) or super().adds_losses(training)
 
-    def merge(self, heads: Tensor, state: State) -> Tensor:
+    def merge(self, heads: Tensor, state: CallState) -> Tensor:
         x = ops.cast(state.query, backend.result_type(heads.dtype, "float32"))
         gates = [self.shared_heads * _softmax(x, self.shared_kernel)] if self.shared_heads else []
         if self.routed_heads:
@@ -96,7 +99,7 @@ class MixtureOfHeadsAttention(Attention):
         return super().merge(heads * ops.cast(ops.expand_dims(gates, -1), heads.dtype), state)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **{x: getattr(self, x) for x in ("shared_heads", "active_heads", "balance")}}
+        return {**super().get_config(), **arguments_of(self, MixtureOfHeadsAttention)}
 
 
 def _softmax(x, kernel):

@@ -5,10 +5,11 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attended, State
 from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
+from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.ops import exchange_heads
 from keras_headattn.ops._dense import rms_normalize
 
@@ -71,7 +72,9 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         mark_heads(self.value_mixing_kernel, 1, "value_mixing", self.role)
         self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
 
-    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+    def before_attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: CallState
+    ) -> tuple[dict[str, Tensor], CallState]:
         kernels = {"key": self.key_mixing_kernel, "value": self.value_mixing_kernel}
         return entry | {side: exchange_heads(entry[side], kernel) for side, kernel in kernels.items()}, state
 
@@ -80,7 +83,7 @@ class MultiHeadExplicitAttention(GroupedQueryAttention):
         return dataclasses.replace(attended, heads=rms_normalize(attended.heads, self.norm_scale, epsilon=1e-5))
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_components": self.num_components}
+        return {**super().get_config(), **arguments_of(self, MultiHeadExplicitAttention)}
 
 
 def _orthogonal(shape, dtype=None):

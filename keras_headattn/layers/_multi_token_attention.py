@@ -3,11 +3,13 @@ from typing import Any
 from keras import initializers, ops, saving
 
 from keras_headattn._heads import mark_heads
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import as_kernel_size, check_boolean, check_group, check_switch
-from keras_headattn.layers._attention import Attended, Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._differential_attention import normalize_heads
 from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._state import Attended, State
 from keras_headattn.ops._exchange_heads import exchange_in_groups
 from keras_headattn.ops._map_convolution import convolve_each_head
 
@@ -118,5 +120,4 @@ class MultiTokenAttention(Attention):
         return heads
 
     def get_config(self) -> dict[str, Any]:
-        names = "logits_kernel_size", "weights_kernel_size", "mix_logits", "mix_weights", "head_norm", "output_gate"
-        return super().get_config() | {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **arguments_of(self, MultiTokenAttention)}

@@ -47,7 +47,7 @@ def rows_at_once(layer, batch, n, m):
     return None if size is None or isinstance(n, int) and n <= size else size
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Part:
     """A tensor of a call, with the axis of its queries or of its keys, or both."""
 
@@ -56,67 +56,66 @@ class _Part:
     key_axis: int | None = None
     padding: int = 0
 
+    @property
+    def axis(self):
+        return self.key_axis if self.row_axis is None else self.row_axis
+
 
 def attend_in_chunks(layer, query, entry, state):
     """Returns the heads `(B, h, n, d)` of `layer.attend`, with the map of `state.chunk_size` queries in memory."""
     masks, n, m = state.masks, query.shape[2], entry["value"].shape[2]
     length = ops.shape(query)[2]
     size, count = chunk_sizes(length, state.chunk_size)
-    parts = _parts(query, entry, state)
+    structure = _parts(query, entry, state)
+    parts = keras.tree.flatten(structure)
     window = _window(parts, masks, size, n, m)
-    sliced = {name: _blocks(part, size, count) for name, part in parts.items() if part.row_axis is not None}
-    if window:
-        sliced |= {
-            name: _blocks(part, size, count, *window)
-            for name, part in parts.items()
-            if name not in sliced and part.key_axis is not None
-        }
-    shared = {name: part.tensor for name, part in parts.items() if name not in sliced}
-    axes = {name: parts[name].key_axis if parts[name].row_axis is None else parts[name].row_axis for name in sliced}
+    cut = [part for part in parts if part.row_axis is not None or window and part.key_axis is not None]
+    whole = [part for part in parts if part not in cut]
+    sliced = [_blocks(part, size, count, *(window if part.row_axis is None else ())) for part in cut]
     if state.seed is not None:
-        sliced["seed"], axes["seed"] = _seeds(state.seed, count), 0
+        sliced.append(_seeds(state.seed, count))
     variables = _variables_inside(layer)
-    names = [*sliced, *shared]
 
     def chunk(keys, *tensors):
-        named = dict(zip(names, tensors, strict=False))
-        named |= {name: ops.moveaxis(named[name], 0, axis) for name, axis in axes.items()}
-        if keys is not None:
-            named |= {
-                name: named[name][(slice(None),) * part.key_axis + (slice(keys),)]
-                for name, part in parts.items()
-                if part.key_axis is not None
-            }
-        with keras.StatelessScope(zip(variables, tensors[len(names) :], strict=True)):
-            return layer.attend(named["queries"], _of(named, "entry"), _chunk_state(state, named)).heads
+        shared = tensors[len(sliced) :]
+        values = dict(zip(cut, tensors, strict=False)) | dict(zip(whole, shared, strict=False))
+
+        def read(part):
+            x = ops.moveaxis(values[part], 0, part.axis) if part in cut else values[part]
+            has_more = keys is not None and part.key_axis is not None
+            return x[(slice(None),) * part.key_axis + (slice(keys),)] if has_more else x
+
+        named = keras.tree.map_structure(read, structure)
+        seed = None if state.seed is None else tensors[len(cut)]
+        with keras.StatelessScope(zip(variables, shared[len(whole) :], strict=True)):
+            return layer.attend(named["queries"], named["entry"], _chunk_state(state, named, seed)).heads
 
     segments = [
         (functools.partial(chunk, keys), first, last)
         for first, last, keys in _segments(size, count, m, masks.is_causal and not window)
     ]
-    heads = map_chunks(segments, list(sliced.values()), [*shared.values(), *variables], entry["value"].dtype)
+    heads = map_chunks(segments, sliced, [*(part.tensor for part in whole), *variables], entry["value"].dtype)
     heads = ops.moveaxis(heads, 0, 2)  # (B, h, count, size, d)
     sizes = ops.shape(heads)
     return ops.reshape(heads, (*sizes[:2], count * size, layer.value_dim))[:, :, :length]
 
 
 def _parts(query, entry, state):
+    """Returns the tensors that chunks read, by name."""
     parts = {
         "queries": _Part(query, 2),
         "query": _Part(ops.reshape(state.query, ops.shape(state.query)), 1),  # turns a variable into a tensor
         "query_positions": _Part(state.query_positions, 0),
         "key_positions": _Part(state.key_positions, None, 0),
+        "masks": [_of_map(x) for x in state.masks.all_tensors()],
+        "rules": [
+            [_Part(queries, len(queries.shape) - 1), _Part(keys, None, len(keys.shape) - 1, NOWHERE)]
+            for _, queries, keys in state.masks.rules
+        ],
+        "entry": {name: _Part(x, None, 0 if name == "positions" else 2) for name, x in entry.items()},
+        "rows": {name: _Part(x, 2) for name, x in state.rows.items()},
     }
-    if state.bias is not None:
-        parts["bias"] = _of_map(state.bias)
-    parts |= {f"mask/{i}": _of_map(x) for i, x in enumerate(state.masks.all_tensors())}
-    for i, (_, of_queries, of_keys) in enumerate(state.masks.rules):
-        parts |= {
-            f"queries/{i}": _Part(of_queries, len(of_queries.shape) - 1),
-            f"keys/{i}": _Part(of_keys, None, len(of_keys.shape) - 1, NOWHERE),
-        }
-    parts |= {f"entry/{name}": _Part(x, None, 0 if name == "positions" else 2) for name, x in entry.items()}
-    return parts | {f"rows/{name}": _Part(x, 2) for name, x in state.rows.items()}
+    return parts | ({} if state.bias is None else {"bias": _of_map(state.bias)})
 
 
 def _of_map(x):
@@ -125,33 +124,24 @@ def _of_map(x):
     return _Part(x, *(None if is_one(x.shape[axis]) else axis for axis in (2, 3)))
 
 
-def _of(named, kind):
-    """Returns the tensors named `kind/name`, by `name`."""
-    return {name.split("/")[1]: x for name, x in named.items() if name.startswith(f"{kind}/")}
-
-
-def _chunk_state(state, named):
-    of_queries, of_keys = _of(named, "queries"), _of(named, "keys")
-    rules = [(rule, of_queries[str(i)], of_keys[str(i)]) for i, (rule, *_) in enumerate(state.masks.rules)]
-    return dataclasses.replace(
-        state,
+def _chunk_state(state, named, seed):
+    rules = [(rule, *sides) for (rule, *_), sides in zip(state.masks.rules, named["rules"], strict=True)]
+    return state.of_chunk(
         query=named["query"],
-        key=None,
-        value=None,
-        masks=CallMask(list(_of(named, "mask").values()), rules),
+        masks=CallMask(named["masks"], rules),
         bias=named.get("bias"),
         query_positions=named["query_positions"],
         key_positions=named["key_positions"],
         previous_logits=None,
-        cache=None if state.cache is None else _of(named, "entry"),
-        rows=_of(named, "rows"),
-        seed=named.get("seed"),
+        cache=None if state.cache is None else named["entry"],
+        rows=named["rows"],
+        seed=seed,
     )
 
 
 def _blocks(part, size, count, before=0, after=0):
     """Returns each chunk's rows, `(count, size, ...)`, or its keys, with those of chunks `before` and `after` it."""
-    x = ops.moveaxis(part.tensor, part.key_axis if part.row_axis is None else part.row_axis, 0)
+    x = ops.moveaxis(part.tensor, part.axis, 0)
     x = _padded(x, before * size, (count + after) * size - ops.shape(x)[0], part.padding)
     blocks = ops.reshape(x, (count + before + after, size, *ops.shape(x)[1:]))
     if not before and not after:
@@ -160,7 +150,7 @@ def _blocks(part, size, count, before=0, after=0):
 
 
 def _padded(x, before, after, value):
-    sides = [ops.full((number, *ops.shape(x)[1:]), value, x.dtype) for number in (before, after)]
+    sides = [ops.full((count, *ops.shape(x)[1:]), value, x.dtype) for count in (before, after)]
     return ops.concatenate([sides[0], x, sides[1]])
 
 
@@ -171,7 +161,7 @@ def _window(parts, masks, size, n, m):
     before = -(-(masks.window - 1) // size)
     after = 0 if masks.is_causal else before
     # Tensors with an axis of queries and one of keys cannot be cut into windows.
-    is_map = any(part.row_axis is not None and part.key_axis is not None for part in parts.values())
+    is_map = any(part.row_axis is not None and part.key_axis is not None for part in parts)
     return None if is_map or before + 1 + after > min(COPIES, n // size) else (before, after)
 
 

@@ -1,13 +1,14 @@
 from typing import Any
 
-from keras import backend, initializers, ops
+from keras import backend, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._query_chunks import as_chunk_size
+from keras_headattn.layers._state import State
 from keras_headattn.ops import exchange_heads
 from keras_headattn.ops._masks import where_allowed
 
@@ -104,8 +105,7 @@ class ReAttention(Attention):
         return mean, squares / ops.maximum(counts, 1)
 
     def get_config(self) -> dict[str, Any]:
-        mixing = initializers.serialize(self.mixing_initializer)
-        return {**super().get_config(), "transform_scale": self.transform_scale, "mixing_initializer": mixing}
+        return {**super().get_config(), **arguments_of(self, ReAttention)}
 
 
 def _by_head(vector, maps):

@@ -5,7 +5,8 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Tensor
 from keras_headattn._validation import chains
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import State
 
 
 @register_keras_serializable(package="keras_headattn")

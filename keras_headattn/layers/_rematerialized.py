@@ -54,11 +54,11 @@ def _output_size(layer, args, kwargs):
 def _recomputed(layer, call, arguments):
     """Calls `call(*args, **kwargs)`, for which the backward pass keeps no more than the tensors of `arguments`."""
     flat = tree.flatten(arguments)
-    places = [place for place, x in enumerate(flat) if ops.is_tensor(x)]
+    indices = [index for index, x in enumerate(flat) if ops.is_tensor(x)]
 
     def run(tensors):
-        given = dict(zip(places, tensors, strict=True))
-        args, kwargs = tree.pack_sequence_as(arguments, [given.get(place, x) for place, x in enumerate(flat)])
+        replacements = dict(zip(indices, tensors, strict=True))
+        args, kwargs = tree.pack_sequence_as(arguments, [replacements.get(index, x) for index, x in enumerate(flat)])
         return call(*args, **kwargs)
 
-    return recompute(layer, run, [flat[place] for place in places])
+    return recompute(layer, run, [flat[index] for index in indices])

@@ -1,11 +1,11 @@
 from typing import Any
 
 import keras
-from keras import constraints, initializers, ops, regularizers
+from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
-from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer
+from keras_headattn._identifiers import arguments_of, check_seed, constraint, initializer, regularizer
 from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._head_regularization import as_head_regularizer, kernel_regularizer, regularizes
@@ -80,9 +80,9 @@ class SelfAttentivePooling(Rematerialized):
     def build(self, inputs_shape: Shape) -> None:
         if len(inputs_shape) != 3:
             raise ValueError(f"`inputs` must have 3 axes. Received: inputs of shape {tuple(inputs_shape)}")
-        own = self.kernel_regularizer
-        self.hidden_kernel = self._kernel("hidden_kernel", (inputs_shape[-1], self.hidden_dim), own)
-        regularizer = kernel_regularizer(own, self.head_regularizer)
+        base_regularizer = self.kernel_regularizer
+        self.hidden_kernel = self._kernel("hidden_kernel", (inputs_shape[-1], self.hidden_dim), base_regularizer)
+        regularizer = kernel_regularizer(base_regularizer, self.head_regularizer)
         self.head_kernel = self._kernel("head_kernel", (self.hidden_dim, self.num_heads), regularizer)
         mark_heads(self.head_kernel, 1, "head_kernel")
         self.built = True
@@ -122,14 +122,4 @@ class SelfAttentivePooling(Rematerialized):
         return (inputs_shape[0], self.num_heads, inputs_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "hidden_dim": self.hidden_dim,
-            "dropout": self.dropout,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "head_regularizer": regularizers.serialize(self.head_regularizer),
-            "seed": self.seed,
-        }
+        return {**super().get_config(), **arguments_of(self, SelfAttentivePooling)}

@@ -4,9 +4,11 @@ from typing import Any
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import CallState, State
 from keras_headattn.ops import masked_softmax
 from keras_headattn.ops._dense import apply_head_kernels, take
 
@@ -89,12 +91,12 @@ class SynthesizerAttention(Attention):
                 name="mixture_logits", shape=(len(self.mixture),), initializer="zeros"
             )
 
-    def project_query(self, query: Tensor, state: State) -> Tensor:
+    def project_query(self, query: Tensor, state: CallState) -> Tensor:
         self._check_length("query", query)
         # Without a projection, only the number of queries counts.
         return super().project_query(query, state) if "query" in self.projections else query[:, None, :, :1]
 
-    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
+    def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
         self._check_length("value", value)
         if "key" in self.projections:
             return super().project_key_value(key, value, state)
@@ -123,7 +125,7 @@ class SynthesizerAttention(Attention):
         return ops.broadcast_to(sum(logits), shape)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_length": self.max_length, "mixture": list(self.mixture)}
+        return {**super().get_config(), **arguments_of(self, SynthesizerAttention)}
 
 
 # Positions are taken along axis 0: along other axes TensorFlow has no gradient for an empty list of positions.

@@ -1,12 +1,12 @@
 from typing import Any
 
-from keras import initializers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._state import State
 from keras_headattn.ops import exchange_heads
 
 
@@ -74,9 +74,4 @@ class TalkingHeadsAttention(Attention):
         return exchange_heads(weights, self.post_softmax_kernel)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "key_heads": self.key_heads,
-            "value_heads": self.value_heads,
-            "mixing_initializer": initializers.serialize(self.mixing_initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, TalkingHeadsAttention)}

@@ -1,7 +1,10 @@
+import functools
+
 from keras.layers import Layer, LayerNormalization
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn.layers._get import get
+from keras_headattn._validation import check_positive
+from keras_headattn.layers._get import get, keywords_of
 
 
 class Template:
@@ -25,12 +28,15 @@ class Template:
         """Returns a template of attention; `num_heads` and `width` are for a class or a name."""
         if isinstance(identifier, (dict, Template)):
             return cls(name, identifier)
-        if width is not None and isinstance(identifier, (str, type)) and width % num_heads:
-            raise ValueError(
-                f"`num_heads` must divide the width of the model; or give `{name}` as a layer. "
-                f"Received: num_heads={num_heads} for a width of {width}"
-            )
         if width is not None:
+            keywords = keywords_of(identifier)
+            num_heads = check_positive("num_heads", keywords.get("num_heads", num_heads))
+            made = identifier.func if isinstance(identifier, functools.partial) else identifier
+            if isinstance(made, (str, type)) and "key_dim" not in keywords and width % num_heads:
+                raise ValueError(
+                    f"`num_heads` must divide the width of the model; or give `{name}` as a layer. "
+                    f"Received: num_heads={num_heads} for a width of {width}"
+                )
             arguments = {"num_heads": num_heads, "key_dim": width // num_heads, **arguments}
         try:
             return cls(name, get(identifier, **arguments))

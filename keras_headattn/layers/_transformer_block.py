@@ -1,13 +1,14 @@
 """Encoder and decoder blocks of the Transformer with any attention layer."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import layers, regularizers
+from keras import layers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, regularizer
+from keras_headattn._identifiers import arguments_of, check_seed, regularizer
 from keras_headattn._recompute import recompute
 from keras_headattn._saved_quantization import SavedQuantization
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
@@ -19,6 +20,8 @@ from keras_headattn.layers._norms import apply_norm, norm_weights
 from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import normalize
+
+NORMALIZATIONS = ("post", "pre", "parallel", "sandwich", "output")
 
 
 class _Block(Rematerialized, SavedQuantization):
@@ -37,7 +40,7 @@ class _Block(Rematerialized, SavedQuantization):
         activation: Activation = "relu",
         activation_dropout: float = 0.0,
         kernel_regularizer: Regularizer | None = None,
-        normalize_first: bool = False,
+        normalization: str = "post",
         norm: keras.layers.Layer | None = None,
         feed_forward: keras.layers.Layer | None = None,
         depth: int | None = None,
@@ -71,11 +74,17 @@ class _Block(Rematerialized, SavedQuantization):
         self.dropout = check_probability("dropout", dropout)
         self.stochastic_depth = check_probability("stochastic_depth", stochastic_depth)
         self.activation = activation
-        self.normalize_first = check_boolean("normalize_first", normalize_first)
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"`normalization` must be one of {', '.join(NORMALIZATIONS)}. Received: normalization={normalization!r}"
+            )
+        self.normalization = normalization
         # Replaces the self-attention's own. A model sets the same positions in its blocks before it builds them.
         self.relative_positions = None
         # True in a model whose pre-norm block gets an input that is normalised already.
         self.takes_normalized = False
+        # Returns the initializer of a projection's kernel from its path, such as "attention", "query". Set by a model.
+        self.initializer_of = None
         self.depth = None if depth is None else check_index("depth", depth)
         self.seed = check_seed("seed", seed)
 
@@ -85,38 +94,50 @@ class _Block(Rematerialized, SavedQuantization):
         """Makes and builds all sublayers; `memory_shapes` are by name of the attention."""
         self.norms, self.dropouts, self.skips, self.attentions, self.logits_shapes = {}, {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
-        for number, name in enumerate(names):
-            is_there = self.takes_normalized and number == 0
-            self.norms[name] = layers.Identity() if is_there else self._make("norm", f"{name}_norm")
-            self.norms[name].supports_masking = True  # Keras's RMSNormalization does not say so
-            self.norms[name].build(x_shape)
+        for index, name in enumerate(names):
+            for norm in self._norms_of(name):
+                is_there = self.takes_normalized and index == 0
+                self.norms[norm] = layers.Identity() if is_there else self._make("norm", f"{norm}_norm")
+                self.norms[norm].supports_masking = True  # Keras's RMSNormalization does not say so
+                self.norms[norm].build(x_shape)
             self.dropouts[name] = layers.Dropout(
-                self.dropout, dtype=self.dtype_policy, name=f"{name}_dropout", **self._seed(number)
+                self.dropout, dtype=self.dtype_policy, name=f"{name}_dropout", **self._seed(index)
             )
             if self.stochastic_depth:
-                seed, noise = self._seed(7 + number), (None, 1, 1)
+                seed, noise = self._seed(7 + index), (None, 1, 1)
                 self.skips[name] = layers.Dropout(
                     self.stochastic_depth, noise, dtype=self.dtype_policy, name=f"{name}_skip", **seed
                 )
         self.feed_forward = self._make("feed_forward", "feed_forward", **self._seed(len(names)))
+        self._name_initializers("feed_forward", self.feed_forward)
         self.feed_forward.build(x_shape)
-        for number, (name, memory_shape) in enumerate(memory_shapes.items()):
+        for index, (name, memory_shape) in enumerate(memory_shapes.items()):
             defaults = {"role": self.roles[name], "depth": self.depth}
-            attention = self.attentions[name] = self._make(name, name, defaults, **self._seed(5 + number))
+            attention = self.attentions[name] = self._make(name, name, defaults, **self._seed(5 + index))
             if name == "attention" and self.relative_positions is not None:
                 attention.relative_positions = self.relative_positions
             check_residual(name, attention, x_shape)
+            self._name_initializers(name, attention)
             previous = (previous_logits_shape or {}).get(name)
             attention.build(x_shape, memory_shape, previous_logits_shape=previous)
             self.logits_shapes[name] = attention.compute_logits_shape(x_shape, memory_shape, previous)
         self.attention = self.attentions["attention"]
 
+    def _norms_of(self, name):
+        """Returns the names of a sublayer's norms: of its input or its sum, and of its output."""
+        first = [] if self.normalization == "output" else [name]
+        return first + ([f"{name}_output"] if self.normalization in ("sandwich", "output") else [])
+
+    def _name_initializers(self, name, layer):
+        if self.initializer_of is not None:
+            layer.initializer_of = functools.partial(self.initializer_of, name)
+
     def _make(self, template, name, defaults=None, **overrides):
         return self.templates[template].make(defaults, name=name, dtype=self.dtype_policy, **overrides)
 
-    def _seed(self, number):
+    def _seed(self, offset):
         """Returns the seed of a layer as an argument, if the block has one."""
-        return {} if self.seed is None else {"seed": self.seed + number}
+        return {} if self.seed is None else {"seed": self.seed + offset}
 
     def _run(self, function, training, inputs, **options):
         """Calls `function(**inputs, **options, training=training)`, which the backward pass repeats if asked to."""
@@ -134,8 +155,8 @@ class _Block(Rematerialized, SavedQuantization):
                 attention.warn_of_missing_logits()
 
     def _attend(self, name, x, state, previous_logits, memory=None, training=None, **call):
-        """Applies a sublayer of attention, whose map and cache go into `state`."""
-        y = self._normalize(name, x, state) if self.normalize_first else x
+        """Applies a sublayer of attention, whose logits and cache go into `state`."""
+        y = self._normalize_input(name, x, state)
         y, own_logits, *cache = self.attentions[name](
             y,
             y if name == "attention" else memory,
@@ -152,14 +173,18 @@ class _Block(Rematerialized, SavedQuantization):
             state["cache"][name] = cache[0]
         return self._add(name, x, y, state, training)
 
-    def _feed_forward(self, x, state, training):
-        y = self._normalize("feed_forward", x, state) if self.normalize_first else x
+    def _feed_forward(self, x, block_input, state, training):
+        y = self._normalize_input("feed_forward", block_input if self.normalization == "parallel" else x, state)
         return self._add("feed_forward", x, self.feed_forward(y, training=training), state, training)
 
+    def _normalize_input(self, name, x, state):
+        return self._normalize(name, x, state) if self.normalization in ("pre", "parallel", "sandwich") else x
+
     def _add(self, name, x, y, state, training):
+        y = self._normalize(f"{name}_output", y, state) if f"{name}_output" in self.norms else y
         y = self.dropouts[name](y, training=training)
         x = x + (self.skips[name](y, training=training) if self.skips else y)
-        return x if self.normalize_first else self._normalize(name, x, state)
+        return self._normalize(name, x, state) if self.normalization == "post" else x
 
     def _normalize(self, name, x, state):
         weights = state.get("kernels", {}).get(f"{name}_norm")
@@ -167,23 +192,10 @@ class _Block(Rematerialized, SavedQuantization):
         return apply_norm(norm, x) if weights is None else normalize(x, epsilon=norm.epsilon, **weights)
 
     def get_config(self) -> dict[str, Any]:
-        shorthand = self.intermediate_dim is not None
-        return {
-            **super().get_config(),
-            "attention": self.templates["attention"].serialize(),
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "activation": self.activation,
-            "activation_dropout": self.activation_dropout,
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "normalize_first": self.normalize_first,
-            "norm": self.templates["norm"].serialize(),
-            "feed_forward": None if shorthand else self.templates["feed_forward"].serialize(),
-            "depth": self.depth,
-            "seed": self.seed,
-            "recompute": self.recompute,
-            "stochastic_depth": self.stochastic_depth,
-        }
+        templates = {name: self.templates[name].serialize() for name in ("attention", "norm", "feed_forward")}
+        if self.intermediate_dim is not None:
+            templates["feed_forward"] = None
+        return {**super().get_config(), **arguments_of(self, _Block, *templates), **templates}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -195,7 +207,9 @@ class EncoderBlock(_Block):
         intermediate_dim: width of the feed-forward layer.
         dropout: rate of dropout of each sublayer's output.
         activation, activation_dropout, kernel_regularizer: of the feed-forward layer.
-        normalize_first: True to normalise the input of each sublayer (pre-norm), not its sum with the output.
+        normalization: with x the input of sublayer F and N its norm, `"post"`: N(x + F(x)); `"pre"`: x + F(N(x));
+            `"parallel"`: the same, but the feed-forward layer gets the block's input, as attention does (GPT-NeoX);
+            `"output"`: x + N(F(x)) (OLMo 2); `"sandwich"`: x + N'(F(N(x))), with two norms (Gemma 2).
         norm: layer to copy, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.
         feed_forward: layer to copy, such as `FeedForward(32, "gelu", gated=True)`, in place of `intermediate_dim`,
@@ -246,12 +260,12 @@ class EncoderBlock(_Block):
         return (x, {"logits": logits}) if return_state else x
 
     def _forward(self, x, mask, attention_mask, bias, segment_ids, previous_logits, training):
-        state = {"logits": {}, "cache": {}}
+        state, block_input = {"logits": {}, "cache": {}}, x
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
         x = self._attend("attention", x, state, previous_logits, **call)
-        return self._feed_forward(x, state, training), state["logits"]
+        return self._feed_forward(x, block_input, state, training), state["logits"]
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -262,7 +276,7 @@ class DecoderBlock(_Block):
 
     Args:
         attention, intermediate_dim, dropout, activation, activation_dropout: as in `EncoderBlock`.
-        kernel_regularizer, normalize_first, norm, feed_forward: as in `EncoderBlock`.
+        kernel_regularizer, normalization, norm, feed_forward: as in `EncoderBlock`.
         depth, seed, recompute, stochastic_depth: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention` without relative
             positions and sliding window. A list has one for each of several memories, applied in turn; an empty list
@@ -279,12 +293,13 @@ class DecoderBlock(_Block):
         positions: as in `Attention`, of all attentions.
         previous_logits: `state["logits"]` of the block before. Evolving and RealFormer attention need it.
         return_state: returns `(y, state)`.
-        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to the Keras mask of
-            `x`.
+        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to `mask`.
+        mask: boolean `(B, m)`, True = a real token; with a cache, one for each of its positions. Defaults to the Keras
+            mask of `x`.
 
     Returns:
         `(B, m, D)`; with `return_state` also a dictionary: `"logits"` for the next block, from `"attention"` and
-        `"cross_attention"` to their maps, if any; and `"cache"` for the next step.
+        `"cross_attention"` to their logits, if any; and `"cache"` for the next step.
     """
 
     roles = {"attention": "decoder"}
@@ -300,22 +315,24 @@ class DecoderBlock(_Block):
         if cross_attention is None:
             cross_attention = self.templates["attention"].across()
         self.has_memories = isinstance(cross_attention, (list, tuple))
-        given = cross_attention if self.has_memories else [cross_attention]
-        self.cross_names = ["cross_attention" + (f"_{number}" if number else "") for number in range(len(given))]
-        for name, identifier in zip(self.cross_names, given, strict=True):
+        cross_attentions = cross_attention if self.has_memories else [cross_attention]
+        self.cross_names = [
+            "cross_attention" + (f"_{index}" if index else "") for index in range(len(cross_attentions))
+        ]
+        for name, identifier in zip(self.cross_names, cross_attentions, strict=True):
             self.templates[name] = Template.of_attention("cross_attention", identifier)
         self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
     def build(
         self, x_shape: Shape, memory_shape: Any = None, previous_logits_shape: dict[str, Shape] | None = None
     ) -> None:
-        memory_shapes = self._each("memory", memory_shape)
+        memory_shapes = self._as_list("memory", memory_shape)
         memory_shapes = [x_shape if shape is None else shape for shape in memory_shapes]
         shapes = {"attention": x_shape, **dict(zip(self.cross_names, memory_shapes, strict=True))}
         self._build_sublayers(x_shape, shapes, previous_logits_shape)
         self.cross_attention = self.attentions.get("cross_attention")
 
-    def _each(self, name, value):
+    def _as_list(self, name, value):
         """Returns the argument for each attention to a memory, as a list."""
         if not self.has_memories or value is None:
             return [value] * len(self.cross_names)
@@ -349,11 +366,11 @@ class DecoderBlock(_Block):
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
             `Attention.project_cache`.
         """
-        memories, kernels = self._each("memory", memory), kernels or {}
+        memories, kernels = self._as_list("memory", memory), kernels or {}
         batch_size = 1 if not memories else memories[0].shape[0] or keras.ops.shape(memories[0])[0]
         crossed = {
-            name: self.attentions[name].project_cache(one, kernels=kernels.get(name))
-            for name, one in zip(self.cross_names, memories, strict=True)
+            name: self.attentions[name].project_cache(memory, kernels=kernels.get(name))
+            for name, memory in zip(self.cross_names, memories, strict=True)
         }
         return {"attention": self.attention.init_cache(batch_size, max_length, kernels.get("attention")), **crossed}
 
@@ -393,11 +410,13 @@ class DecoderBlock(_Block):
         previous_logits: dict[str, Tensor] | None = None,
         return_state: bool = False,
         x_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
     ) -> Any:
         self._warn_of_lost_logits(previous_logits, return_state)
         inputs = dict(x=x, memory=memory, memory_mask=memory_mask, attention_mask=attention_mask, bias=bias)
-        inputs |= dict(segment_ids=segment_ids, positions=positions, previous_logits=previous_logits, x_mask=x_mask)
+        inputs |= dict(segment_ids=segment_ids, positions=positions, previous_logits=previous_logits)
+        inputs |= dict(x_mask=mask if x_mask is None else x_mask, mask=mask)
         decoding = dict(cache=cache, index=index, kernels=kernels)
         x, logits, cache = self._run(self._forward, training, inputs, **decoding)
         if not return_state:
@@ -415,28 +434,33 @@ class DecoderBlock(_Block):
         positions,
         previous_logits,
         x_mask,
+        mask,
         cache,
         index,
         kernels,
         training,
     ):
-        state = {"logits": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
+        state, block_input = {"logits": {}, "cache": dict(cache or {}), "kernels": kernels or {}}, x
         common = dict(state=state, previous_logits=previous_logits, training=training, index=index, positions=positions)
         x = self._attend(
             "attention",
             x,
             query_mask=x_mask if self.attention.adds_losses(training) else None,
+            key_mask=mask,
             attention_mask=attention_mask,
             use_causal_mask=cache is None or attention_mask is None,
             bias=bias,
             segment_ids=segment_ids,
             **common,
         )
-        memories, masks = self._each("memory", memory), self._each("memory_mask", memory_mask)
-        for name, one, mask in zip(self.cross_names, memories, masks, strict=True):
+        memories, masks = self._as_list("memory", memory), self._as_list("memory_mask", memory_mask)
+        for name, memory, memory_mask in zip(self.cross_names, memories, masks, strict=True):
             counts = self.attentions[name].adds_losses(training)
-            x = self._attend(name, x, memory=one, query_mask=x_mask if counts else None, key_mask=mask, **common)
-        return self._feed_forward(x, state, training), state["logits"], None if cache is None else state["cache"]
+            x = self._attend(
+                name, x, memory=memory, query_mask=x_mask if counts else None, key_mask=memory_mask, **common
+            )
+        x = self._feed_forward(x, block_input, state, training)
+        return x, state["logits"], None if cache is None else state["cache"]
 
     def get_config(self) -> dict[str, Any]:
         crossed = [self.templates[name].serialize() for name in self.cross_names]

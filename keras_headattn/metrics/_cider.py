@@ -36,11 +36,11 @@ def cider(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     for order in ORDERS:
         counts = [_ngrams(reference, order) for reference in references]
         frequency = Counter(ngram for count in counts for ngram in count)
-        for place, (hypothesis, reference, count) in enumerate(zip(hypotheses, references, counts, strict=True)):
+        for index, (hypothesis, reference, count) in enumerate(zip(hypotheses, references, counts, strict=True)):
             penalty = math.exp(-((len(hypothesis) - len(reference)) ** 2) / (2 * SIGMA**2))
             hypothesis = _weighted(_ngrams(hypothesis, order), frequency, len(references))
             cosine = _clipped_cosine(hypothesis, _weighted(count, frequency, len(references)))
-            scores[place] += 10 * penalty * cosine / len(ORDERS)
+            scores[index] += 10 * penalty * cosine / len(ORDERS)
     signature = "n:4|sigma:6|idf:references|case:lc|tok:unicode-words|stem:no"
     return Score("CIDEr-D", sum(scores) / len(scores), signature, tuple(scores))
 

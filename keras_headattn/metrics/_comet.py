@@ -43,9 +43,9 @@ def comet(
     """
     hypotheses, references, sources = check_sentences(hypotheses=hypotheses, references=references, sources=sources)
     rows = [dict(src=s, mt=h, ref=r) for s, h, r in zip(sources, hypotheses, references, strict=True)]
-    found = _load(comet_checkpoint(model)).predict(rows, batch_size=batch_size, gpus=gpus)
+    prediction = _load(comet_checkpoint(model)).predict(rows, batch_size=batch_size, gpus=gpus)
     signature = f"model:{pathlib.Path(model).name}|{package_version('unbabel-comet')}"
-    return mean_score("COMET", found["scores"], signature)
+    return mean_score("COMET", prediction["scores"], signature)
 
 
 def comet_checkpoint(model: Path = COMET_MODEL) -> str:

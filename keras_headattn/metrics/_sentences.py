@@ -28,10 +28,10 @@ def check_references(hypotheses, references):
     """Returns hypotheses and, for each, a list of references."""
     several = references
     if not isinstance(references, str | bytes):
-        several = [list(each) if isinstance(each, list | tuple) else [each] for each in references]
-        references = [each[0] if each else None for each in several]
+        several = [list(entry) if isinstance(entry, list | tuple) else [entry] for entry in references]
+        references = [group[0] if group else None for group in several]
     hypotheses, _ = check_sentences(hypotheses=hypotheses, references=references)
-    check_sentences(references=[reference for each in several for reference in each])
+    check_sentences(references=[reference for group in several for reference in group])
     return hypotheses, several
 
 

@@ -31,9 +31,9 @@ def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.n
     vectors, width = {}, None
     lines = read_lines(path, strip=False, errors="replace")
     lines = optional_import("tqdm", "metrics").tqdm(lines, desc=str(path), unit=" words", delay=5, disable=None)
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         fields = line.rstrip().split(" ")
-        if number == 1 and len(fields) == 2:
+        if line_number == 1 and len(fields) == 2:
             continue
         width = width or len(fields) - 1
         # A word may hold spaces itself: GloVe has one that is ". . .".
@@ -45,7 +45,7 @@ def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.n
                 vectors[word] = np.array(list(map(parse_number, fields[-width:])), "float32")
         except ValueError as error:
             raise ValueError(
-                f"Line {number} of {path} must be a word and {width} finite numbers. Received: {line[:60]!r}"
+                f"Line {line_number} of {path} must be a word and {width} finite numbers. Received: {line[:60]!r}"
             ) from error
     if not vectors:
         raise ValueError(f"The file has none of the words: check its language and case. Received: {path}")

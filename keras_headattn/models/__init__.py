@@ -9,8 +9,11 @@ from keras_headattn.models._bert.encoder_heads import (
     TokenClassifier,
 )
 from keras_headattn.models._bert.masked_lm_pretraining import MaskedLMPretraining
-from keras_headattn.models._bert.sizes import BERT_SIZES
+from keras_headattn.models._bert.modern_bert import ModernBert
+from keras_headattn.models._bert.sizes import BERT_SIZES, MODERNBERT_SIZES
 from keras_headattn.models._bert.span_answerer import SpanAnswerer
+from keras_headattn.models._causal_lm.causal_lm import CausalLM
+from keras_headattn.models._causal_lm.sizes import CAUSAL_SIZES
 from keras_headattn.models._chunked_loss import ChunkedLossModel
 from keras_headattn.models._dc_transformer import DCTransformer
 from keras_headattn.models._graph_writer.graph_writer import GraphWriter
@@ -34,13 +37,17 @@ __all__ = [
     "BERT_SIZES",
     "Bert",
     "BiLSTMEncoder",
+    "CAUSAL_SIZES",
+    "CausalLM",
     "ChunkedLossModel",
     "DCTransformer",
     "ElectraPretraining",
     "EncoderClassifier",
     "GraphWriter",
+    "MODERNBERT_SIZES",
     "MaskedLM",
     "MaskedLMPretraining",
+    "ModernBert",
     "RationaleClassifier",
     "RationaleReader",
     "ReplacedTokenDetector",

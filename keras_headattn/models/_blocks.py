@@ -4,7 +4,7 @@ from keras_headattn.layers._cache import shared_row_indices
 
 
 class Stack:
-    """Blocks that run in turn, each with the score maps of the one before; `GraphBlock` takes no maps.
+    """Blocks that run in turn, each with the logits of the one before; `GraphBlock` takes none.
 
     Has no weights: the model keeps the blocks in its own list, where Keras finds them. `relative_positions` replace
     those of all self-attentions.
@@ -32,15 +32,15 @@ class Stack:
         *_, (x, _) = self.run(x, *inputs, **arguments)
         return x
 
-    def run(self, x, *inputs, each=None, **arguments):
-        """Yields `x` and the state after each block; `each` lists arguments of single blocks."""
-        maps = {}
-        for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
+    def run(self, x, *inputs, block_arguments=None, **arguments):
+        """Yields `x` and the state after each block; `block_arguments` lists arguments of single blocks."""
+        logits = {}
+        for block, extra in zip(self.blocks, block_arguments or [{}] * len(self.blocks), strict=True):
             if self.carries_logits:
-                x, state = block(x, *inputs, previous_logits=maps, return_state=True, **arguments, **own)
-                maps = state["logits"]
+                x, state = block(x, *inputs, previous_logits=logits, return_state=True, **arguments, **extra)
+                logits = state["logits"]
             else:
-                x, state = block(x, *inputs, **arguments, **own), {}
+                x, state = block(x, *inputs, **arguments, **extra), {}
             yield x, state
 
     # Decoding
@@ -51,14 +51,19 @@ class Stack:
     def init_cache(self, memory, max_length, kernels=None):
         """Returns a list of the blocks' caches; `kernels` are of `decoding_kernels`, or `None`."""
         kernels = kernels or [None] * len(self.blocks)
-        return [block.init_cache(memory, max_length, own) for block, own in zip(self.blocks, kernels, strict=True)]
+        return [
+            block.init_cache(memory, max_length, block_kernels)
+            for block, block_kernels in zip(self.blocks, kernels, strict=True)
+        ]
 
     def step(self, x, caches, kernels=None, **arguments):
         """Returns `x` after the last block, and the caches for the next step."""
         kernels = kernels or [None] * len(self.blocks)
-        each = [{"cache": cache, "kernels": own} for cache, own in zip(caches, kernels, strict=True)]
+        block_arguments = [
+            {"cache": cache, "kernels": block_kernels} for cache, block_kernels in zip(caches, kernels, strict=True)
+        ]
         with shared_row_indices():
-            states = list(self.run(x, each=each, training=False, **arguments))
+            states = list(self.run(x, block_arguments=block_arguments, training=False, **arguments))
         return states[-1][0], [state["cache"] for _, state in states]
 
     def grow_cache(self, caches, max_length):

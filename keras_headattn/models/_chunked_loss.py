@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._model import Model
 from keras_headattn._private import with_added_losses
 from keras_headattn._types import Tensor
@@ -41,6 +42,9 @@ class ChunkedLossModel(Model):
         if loss_chunk_size is not None:
             self.accuracy = keras.metrics.Mean(name="accuracy")
 
+    # Bound c on the logits, which become c * tanh(logits / c).
+    logits_soft_cap: float | None = None
+
     def states(self, inputs: Any, training: bool | None = None) -> Tensor:
         """Computes the inputs of the output layer, `(B, m, D)`.
 
@@ -72,10 +76,10 @@ class ChunkedLossModel(Model):
                     "`loss` must be a keras_headattn.losses.LabelSmoothedCrossentropy with `loss_chunk_size`; with a "
                     f"smoothing of 0 it is the plain cross-entropy. Received: loss={loss!r}"
                 )
-            if given := [name for name in ("metrics", "weighted_metrics") if kwargs.get(name)]:
+            if unsupported := [name for name in ("metrics", "weighted_metrics") if kwargs.get(name)]:
                 raise ValueError(
-                    f"`{given[0]}` must be None with `loss_chunk_size`, as metrics get no logits; `accuracy` is always "
-                    f"measured. Received: {given[0]}={kwargs[given[0]]!r}"
+                    f"`{unsupported[0]}` must be None with `loss_chunk_size`, as metrics get no logits; `accuracy` is "
+                    f"always measured. Received: {unsupported[0]}={kwargs[unsupported[0]]!r}"
                 )
         super().compile(optimizer, loss, **kwargs)
 
@@ -86,7 +90,7 @@ class ChunkedLossModel(Model):
             self.optimizer.build(self.trainable_variables)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "loss_chunk_size": self.loss_chunk_size}
+        return {**super().get_config(), **arguments_of(self, ChunkedLossModel)}
 
     def train_step(self, *args: Any) -> Any:
         with self._step():
@@ -112,7 +116,7 @@ class ChunkedLossModel(Model):
         labels = as_labels(y, y_pred)
         kernel, bias = self.output_weights()
         losses, is_right = linear_crossentropy(
-            y_pred, kernel, labels, bias, self.loss.label_smoothing, self.loss_chunk_size
+            y_pred, kernel, labels, bias, self.loss.label_smoothing, self.loss_chunk_size, self.logits_soft_cap
         )
         self.accuracy.update_state(is_right, sample_weight)
         mean = MeanOfLosses(reduction=self.loss.reduction)

@@ -104,7 +104,7 @@ class DCTransformer(Model):
         }
         self.input_projection = layers.Dense(self.hidden_dim, name="input_projection", dtype=self.dtype_policy)
         self.positions = self.templates["positions"].make(name="positions", dtype=self.dtype_policy)
-        self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.blocks = [self._make_block(index) for index in range(num_layers)]
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in (1, 2)]
 
     def _attention_template(self, attention):
@@ -115,22 +115,22 @@ class DCTransformer(Model):
         widths = augmented_widths(self.hidden_dim, self.num_heads, self.key_ratio, self.value_ratio, min_key_dim=1)
         return Template("attention", get(attention, num_heads=self.num_heads, **widths))
 
-    def _make_block(self, number):
+    def _make_block(self, index):
         convolution = functools.partial(
             AugmentedConv1D,
             self.hidden_dim,
             self.kernel_size,
-            self.templates["attention"].make(depth=number),
-            self.dilation_growth**number,
+            self.templates["attention"].make(depth=index),
+            self.dilation_growth**index,
             max(1, self.max_length - 1),
         )
         return DCBlock(
             convolution,
             self.intermediate_dim,
             self.dropout,
-            seed_plus(self.seed, 10 * (number + 1)),
+            seed_plus(self.seed, 10 * (index + 1)),
             dtype=self.dtype_policy,
-            name=f"block_{number}",
+            name=f"block_{index}",
         )
 
     def build(self, input_shape: Any) -> None:
@@ -210,11 +210,8 @@ class DCTransformer(Model):
         return ops.matmul(pooled, kernel) + ops.cast(self.output_bias, "float32")
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, DCTransformer, *self.templates),
-            **{name: template.serialize() for name, template in self.templates.items()},
-        }
+        templates = {name: template.serialize() for name, template in self.templates.items()}
+        return {**super().get_config(), **arguments_of(self, DCTransformer, *templates), **templates}
 
 
 class DCBlock(Rematerialized):
@@ -225,7 +222,7 @@ class DCBlock(Rematerialized):
         self.supports_masking = True
         leaky_relu = functools.partial(ops.leaky_relu, negative_slope=0.01)
         common = dict(dtype=self.dtype_policy)
-        self.convolutions = [convolution(name=f"convolution_{number}", **common) for number in range(2)]
+        self.convolutions = [convolution(name=f"convolution_{i}", **common) for i in range(2)]
         self.feed_forwards = [
             FeedForward(
                 intermediate_dim, leaky_relu, dropout, seed=seed_plus(seed, i), name=f"feed_forward_{i}", **common
@@ -233,8 +230,7 @@ class DCBlock(Rematerialized):
             for i in range(2)
         ]
         self.norms = [
-            layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=f"norm_{number}", **common)
-            for number in range(3)
+            layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=f"norm_{i}", **common) for i in range(3)
         ]
 
     def build(self, input_shape, previous_logits_shape=None):

@@ -12,7 +12,9 @@ from keras_headattn._types import Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.layers._intermediates import with_intermediates
-from keras_headattn.models._bert.bert import EMBEDDINGS, Bert
+from keras_headattn.models._bert.bert import Bert
+from keras_headattn.models._bert.encoder import Encoder
+from keras_headattn.models._bert.modern_bert import ModernBert
 from keras_headattn.models._sentences.encoders import make_bilstm
 
 _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
@@ -71,12 +73,12 @@ class RationaleReader(Model):
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.dropout = check_probability("dropout", dropout)
         self.seed = check_seed("seed", seed)
-        own = dict(dtype=self.dtype_policy)
-        self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, number), **own) for number in range(2)]
-        self.bilstm = make_bilstm("bilstm", units=self.lstm_dim, **own)
-        self.pooling = SelfAttentivePooling(1, pooling_dim, name="pooling", **own)
-        self.hidden = layers.Dense(self.hidden_dim, "relu", name="hidden", **own)
-        self.output_projection = layers.Dense(self.num_outputs, name="output_projection", **own)
+        common = dict(dtype=self.dtype_policy)
+        self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), **common) for i in range(2)]
+        self.bilstm = make_bilstm("bilstm", units=self.lstm_dim, **common)
+        self.pooling = SelfAttentivePooling(1, pooling_dim, name="pooling", **common)
+        self.hidden = layers.Dense(self.hidden_dim, "relu", name="hidden", **common)
+        self.output_projection = layers.Dense(self.num_outputs, name="output_projection", **common)
 
     def build(self, input_shape: Any) -> None:
         states = input_shape["states"] if isinstance(input_shape, dict) else input_shape
@@ -127,7 +129,7 @@ class RationaleReader(Model):
 
 @register_keras_serializable(package="keras_headattn")
 class RationaleClassifier(Model):
-    """A `Bert` that reads long documents in windows, and a `RationaleReader` of the words' states.
+    """An encoder that reads long documents in windows, and a `RationaleReader` of the words' states.
 
     The state of a word is that of its first piece. The encoder has no dropout below the trained layers, so its states
     can be computed once for all epochs: `piece_states`.
@@ -135,7 +137,7 @@ class RationaleClassifier(Model):
     Source: see `RationaleReader`.
 
     Args:
-        encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
+        encoder: `Bert` or `ModernBert`, not copied, with its weights and dtype. It needs no pooler.
         num_outputs, lstm_dim, pooling_dim, hidden_dim, dropout, seed: as in `RationaleReader`.
         trainable_layers: number of the encoder's last blocks to train; 0 for none.
 
@@ -155,11 +157,11 @@ class RationaleClassifier(Model):
 
     layer_arguments = ("encoder",)
 
-    def __init__(self, encoder: Bert, num_outputs: int, trainable_layers: int = 0, **kwargs: Any):
+    def __init__(self, encoder: Bert | ModernBert, num_outputs: int, trainable_layers: int = 0, **kwargs: Any):
         widths = {name: kwargs.pop(name) for name in _WIDTHS if name in kwargs}
         super().__init__(**kwargs)
-        if not isinstance(encoder, Bert):
-            raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
+        if not isinstance(encoder, Encoder):
+            raise ValueError(f"`encoder` must be a `Bert` or a `ModernBert`. Received: encoder={encoder!r}")
         self.trainable_layers = check_index("trainable_layers", trainable_layers)
         if trainable_layers > encoder.num_layers:
             raise ValueError(
@@ -173,10 +175,9 @@ class RationaleClassifier(Model):
     def build(self, input_shape: Any = None) -> None:
         if not self.encoder.built:
             self.encoder.build()
-        names = (*EMBEDDINGS, "embedding_projection", "pooler")
-        frozen = [*(getattr(self.encoder, name) for name in names), *self.encoder.blocks[: self.num_frozen]]
-        for layer in frozen:
-            if layer is not None:
+        trained = {id(block) for block in self.encoder.blocks[self.num_frozen :]}
+        for layer in self.encoder.layers:
+            if id(layer) not in trained:
                 layer.trainable = False
         self.reader.build((None, None, None, self.encoder.num_layers, self.encoder.hidden_dim))
         self.built = True
@@ -202,9 +203,9 @@ class RationaleClassifier(Model):
         encoder = self.encoder
         is_real = ops.not_equal(token_ids, encoder.pad_id)
         x = encoder.embed(token_ids, training=False)
-        each = [{"training": training if i >= self.num_frozen else False} for i in range(encoder.num_layers)]
-        return ops.stack([x for x, _ in encoder.stack.run(x, is_real, each=each)], axis=2)
+        block_arguments = [{"training": training if i >= self.num_frozen else False} for i in range(encoder.num_layers)]
+        return ops.stack([x for x, _ in encoder.stack.run(x, is_real, block_arguments=block_arguments)], axis=2)
 
     def get_config(self) -> dict[str, Any]:
-        own = {name: getattr(self.reader, name) for name in ("num_outputs", *_WIDTHS)}
-        return {**super().get_config(), "trainable_layers": self.trainable_layers, **own}
+        config = {name: getattr(self.reader, name) for name in ("num_outputs", *_WIDTHS)}
+        return {**super().get_config(), "trainable_layers": self.trainable_layers, **config}

@@ -24,14 +24,14 @@ VIT_SIZES = {
 }
 
 
-def sized(num_layers, hidden_dim, intermediate_dim, num_heads, **others):
+def sized(num_layers, hidden_dim, intermediate_dim, num_heads, **kwargs):
     """Returns the arguments of a size, by name."""
     sizes = dict(num_layers=num_layers, hidden_dim=hidden_dim, intermediate_dim=intermediate_dim, num_heads=num_heads)
-    return {**sizes, **others}
+    return {**sizes, **kwargs}
 
 
-def arguments_of_size(sizes, size, **given):
+def arguments_of_size(sizes, size, **overrides):
     """Returns the arguments of a named size, replaced by those given."""
     if size not in sizes:
         raise ValueError(f"`size` must be one of {', '.join(sizes)}. Received: size={size!r}")
-    return {**sizes[size], **given}
+    return {**sizes[size], **overrides}

@@ -5,7 +5,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, regularizer, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Tensor
 from keras_headattn._validation import as_python, check_index, check_positive, check_probability
@@ -102,8 +102,8 @@ class ViT(Model):
         self.stochastic_depth = check_probability("stochastic_depth", stochastic_depth)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = check_seed("seed", seed)
-        given = dict(dropout=attention_dropout, kernel_initializer=_initializer())
-        self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
+        arguments = dict(dropout=attention_dropout, kernel_initializer=_initializer())
+        self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **arguments)
         self._make_layers()
 
     @classmethod
@@ -133,7 +133,7 @@ class ViT(Model):
             rows * columns + (self.pooling == "token"), _initializer(), dtype=self.dtype_policy, name="positions"
         )
         self.embedding_dropout = layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
-        self.blocks = [self._make_block(number) for number in range(self.num_layers)]
+        self.blocks = [self._make_block(index) for index in range(self.num_layers)]
         self.stack = Stack(self.blocks)
         self.norm = layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name="norm")
         self.predictions = None
@@ -151,18 +151,18 @@ class ViT(Model):
             name=name,
         )
 
-    def _make_block(self, number):
+    def _make_block(self, index):
         common = dict(kernel_initializer=_initializer(), kernel_regularizer=self.kernel_regularizer)
         return EncoderBlock(
             self.template.make({"kernel_regularizer": self.kernel_regularizer}),
             feed_forward=FeedForward(self.intermediate_dim, self.activation, **common),
             dropout=self.dropout,
-            normalize_first=True,
-            depth=number,
-            seed=seed_plus(self.seed, 10 * (number + 1)),
-            stochastic_depth=self.stochastic_depth * number / max(1, self.num_layers - 1),
+            normalization="pre",
+            depth=index,
+            seed=seed_plus(self.seed, 10 * (index + 1)),
+            stochastic_depth=self.stochastic_depth * index / max(1, self.num_layers - 1),
             dtype=self.dtype_policy,
-            name=f"block_{number}",
+            name=f"block_{index}",
         )
 
     def build(self, input_shape: Any = None) -> None:
@@ -199,15 +199,9 @@ class ViT(Model):
         return ops.reshape(ops.transpose(x, (0, 1, 3, 2, 4, 5)), (-1, rows * columns, side * side * channels))
 
     def get_config(self) -> dict[str, Any]:
-        names = ("patch_size", "hidden_dim", "intermediate_dim", "num_layers", "num_heads", "classes", "pooling")
-        names += ("classifier_activation", "activation", "dropout", "attention_dropout", "stochastic_depth", "seed")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "input_shape": list(self.image_shape),
-            "attention": self.template.serialize(),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-        }
+        config = arguments_of(self, ViT, "input_shape", "attention")
+        hidden = {"input_shape": list(self.image_shape), "attention": self.template.serialize()}
+        return {**super().get_config(), **config, **hidden}
 
 
 def _checked_shape(shape, patch_size):

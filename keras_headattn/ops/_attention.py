@@ -71,8 +71,8 @@ def _grouped(x, y, product):
         return product(ops.tile(x, (1, groups, 1, 1)), y)
     batch, _, n, width = ops.shape(x)
     # Stack the rows of the heads that share: (B, h, n, k) to (B, g, h / g * n, k).
-    found = product(ops.reshape(x, (batch, groups, heads // groups * n, width)), y)
-    return ops.reshape(found, (batch, heads, n, ops.shape(found)[-1]))
+    result = product(ops.reshape(x, (batch, groups, heads // groups * n, width)), y)
+    return ops.reshape(result, (batch, heads, n, ops.shape(result)[-1]))
 
 
 FEW = 8  # queries of a decoding step

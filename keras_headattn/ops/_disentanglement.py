@@ -41,13 +41,13 @@ def shared_information(
     if leave_one_out:
         heads, length, clusters = ops.shape(log_densities)[1:]
         rows, columns = (ops.reshape(x, (-1, heads * length, clusters)) for x in (likelihoods, posteriors))
-        others = _log(ops.matmul(rows, ops.swapaxes(columns, -1, -2)))
-        others = ops.swapaxes(ops.reshape(others, (-1, heads, length, heads, length)), 2, 3)  # (B, h, h', i, j)
-        others = _without_diagonal(others)
+        all_pairs = _log(ops.matmul(rows, ops.swapaxes(columns, -1, -2)))
+        all_pairs = ops.swapaxes(ops.reshape(all_pairs, (-1, heads, length, heads, length)), 2, 3)  # (B, h, h', i, j)
+        all_pairs = _without_diagonal(all_pairs)
         if mask is not None:
-            others = ops.where(mask[:, None, None, None, :], others, ops.zeros_like(others))
+            all_pairs = ops.where(mask[:, None, None, None, :], all_pairs, ops.zeros_like(all_pairs))
         count = ops.maximum(_count(log_densities, mask) - 1, 1)[..., None]
-        information = information - _mean(ops.sum(others, axis=-1) / count, mask)
+        information = information - _mean(ops.sum(all_pairs, axis=-1) / count, mask)
     return _without_diagonal(information)
 
 
@@ -66,12 +66,12 @@ def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor 
         mask: boolean `(B, n)`, True = a real token. Without real tokens the result is 0.
     """
     scores = ops.matmul(posteriors, ops.swapaxes(input_posteriors, -1, -2))
-    own = ops.sum(posteriors * input_posteriors, axis=-1)
+    diagonal = ops.sum(posteriors * input_posteriors, axis=-1)
     weights = ops.exp(scores)  # scores are from 0 to 1
     if mask is not None:
         weights = ops.where(mask[:, None, None], weights, ops.zeros_like(weights))
     mean = ops.sum(weights, axis=-1) / ops.maximum(_count(posteriors, mask), 1)
-    return _mean(own - ops.log(ops.maximum(mean, 1e-30)), mask)
+    return _mean(diagonal - ops.log(ops.maximum(mean, 1e-30)), mask)
 
 
 def cluster_diversity(posteriors: Tensor, mask: Tensor | None = None) -> Tensor:

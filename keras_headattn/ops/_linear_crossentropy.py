@@ -15,6 +15,7 @@ def linear_crossentropy(
     bias: Tensor | None = None,
     label_smoothing: float = 0.0,
     chunk_size: int = 1024,
+    soft_cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Computes the cross-entropy of an output layer without all of its logits in memory.
 
@@ -31,6 +32,7 @@ def linear_crossentropy(
         bias: `(V,)`, may have a wider dtype. Default: none.
         label_smoothing: at least 0 and below 1. Default 0.
         chunk_size: states per chunk. Default 1024.
+        soft_cap: bound c on the logits, which become `c * tanh(logits / c)`. Default: none.
 
     Returns:
         Losses `(...)` in nats, float32; and booleans `(...)`, True where the label is the likeliest class, the first
@@ -48,6 +50,7 @@ def linear_crossentropy(
     check_positive("chunk_size", chunk_size)
 
     def measure(logits, labels):
+        logits = logits if soft_cap is None else soft_cap * ops.tanh(logits / soft_cap)
         return smoothed_crossentropy(labels, logits, label_smoothing), is_likeliest(labels, logits)
 
     losses, is_right = map_logits(measure, states, kernel, bias, [labels], chunk_size)
@@ -72,7 +75,7 @@ def map_logits(
     shape = ops.shape(states)
     rows = [ops.reshape(states, (-1, shape[-1])), *(ops.reshape(x, (-1,)) for x in rows)]
     length = ops.shape(rows[0])[0]
-    size, number = chunk_sizes(length, chunk_size)
+    size, count = chunk_sizes(length, chunk_size)
 
     def chunk(states, *tensors):
         *tensors, kernel, bias = tensors if has_bias else (*tensors, 0.0)
@@ -80,12 +83,12 @@ def map_logits(
         return ops.stack([ops.cast(x, "float32") for x in function(logits, *tensors)])
 
     def chunks(x):
-        missing = ops.zeros((size * number - length, *x.shape[1:]), x.dtype)
-        return ops.reshape(ops.concatenate([x, missing]), (number, size, *x.shape[1:]))
+        missing = ops.zeros((size * count - length, *x.shape[1:]), x.dtype)
+        return ops.reshape(ops.concatenate([x, missing]), (count, size, *x.shape[1:]))
 
     has_bias = bias is not None
     shared = [kernel, bias] if has_bias else [kernel]
-    results = map_chunks([(chunk, 0, number)], [chunks(x) for x in rows], shared, "float32")  # (number, k, size)
+    results = map_chunks([(chunk, 0, count)], [chunks(x) for x in rows], shared, "float32")  # (count, k, size)
     results = ops.reshape(ops.moveaxis(results, 1, 0), (results.shape[1], -1))[:, :length]
     return [ops.reshape(result, shape[:-1]) for result in ops.unstack(results)]
 

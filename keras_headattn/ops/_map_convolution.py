@@ -169,7 +169,7 @@ def _kernel_gradient(images, upstream, rows, columns):
 
 def _moved(x, axis, steps):
     """Moves rows to later ones, and zeros to the first."""
-    padding = [(steps if place == axis else 0, 0) for place in range(len(x.shape))]
+    padding = [(steps if i == axis else 0, 0) for i in range(len(x.shape))]
     return ops.pad(x, padding)[(slice(None),) * axis + (slice(ops.shape(x)[axis]),)]
 
 

@@ -23,7 +23,7 @@ def threefry_normal(count: int, seed: int | Tensor, step: int | Tensor) -> Tenso
     [0.5358, -1.5742, 0.2263]
     """
     lanes = -(-count // 2)
-    key = [ops.cast(one, "uint32") for one in (seed, step)]
+    key = [ops.cast(word, "uint32") for word in (seed, step)]
     counters = ops.cast(ops.arange(lanes, dtype="int32"), "uint32")
     bits = ops.concatenate(_threefry(key, counters, ops.zeros_like(counters)))[:count]
     return _normal(bits)

@@ -73,17 +73,19 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         super().build(variables)
         self._means, self._squares = self.add_optimizer_variables(variables, ["mean", "square"])
         patterns = {re.compile(pattern): factor for pattern, factor in self.rates.items()}
-        found = [next((each for each in patterns if each.search(variable.path)), None) for variable in variables]
-        if patterns and not any(found):
+        matches = [
+            next((pattern for pattern in patterns if pattern.search(variable.path)), None) for variable in variables
+        ]
+        if patterns and not any(matches):
             paths = ", ".join(variable.path for variable in variables[:3])
             raise ValueError(
                 f"`rates` must have a pattern that occurs in a path. Received: {[*self.rates]} for {paths} and so on"
             )
         self._members = {}
-        for number_, (variable, pattern) in enumerate(zip(variables, found, strict=True)):
+        for index, (variable, pattern) in enumerate(zip(variables, matches, strict=True)):
             decay = self.weight_decay if is_decayed(self, variable) else 0.0
             factor = 1.0 if pattern is None else patterns[pattern]
-            self._members[variable_key(self, variable)] = number_, factor, decay
+            self._members[variable_key(self, variable)] = index, factor, decay
 
     def _apply_weight_decay(self, variables):
         """Does nothing: `update_step` decays each weight at its own rate."""
@@ -102,8 +104,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.assign_sub(variable, factor * rate * direction)
 
     def get_config(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("rates", "beta_1", "beta_2", "epsilon")}
-        return {**super().get_config(), **own}
+        config = {name: getattr(self, name) for name in ("rates", "beta_1", "beta_2", "epsilon")}
+        return {**super().get_config(), **config}
 
 
 def _compile(pattern):

@@ -77,13 +77,13 @@ def head_kernels(variables):
     for variable, layer in zip(variables, layers, strict=True):
         if layer not in marked and _stock_projection(variable):
             shapes[layer][_stock_projection(variable)] = variable.shape
-    found = []
+    kernels = []
     for variable, layer in zip(variables, layers, strict=True):
         heads = _mark(variable) or _guess(_stock_projection(variable), shapes[layer])
         if heads is not None:
             role = heads.role or _role(layer[0])
-            found.append(HeadKernel(variable, heads.axis, *layer, heads.kind, role))
-    return found
+            kernels.append(HeadKernel(variable, heads.axis, *layer, heads.kind, role))
+    return kernels
 
 
 def _layers(variables):
@@ -147,15 +147,15 @@ def describe(kernels):
     layers = ", ".join(f"{roles[role]} {role}" for role in ROLES if roles[role])
     projections = "/".join(dict.fromkeys(kernel.projection for kernel in kernels))
     heads = "/".join(map(str, sorted({kernel.variable.shape[kernel.axis] for kernel in kernels})))
-    number = f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}"
-    return f"{number} ({projections}) of {heads} heads, in attention layers: {layers}"
+    count = f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}"
+    return f"{count} ({projections}) of {heads} heads, in attention layers: {layers}"
 
 
 def _role(path):
-    *outer, own = path.split("/")
-    if "cross" in own or "encoder_decoder" in own:
+    *outer, last = path.split("/")
+    if "cross" in last or "encoder_decoder" in last:
         return "cross"
-    for name in (own, *reversed(outer)):  # the innermost that says which
+    for name in (last, *reversed(outer)):  # the innermost that says which
         for role in ("decoder", "encoder"):
             if role in name.lower():
                 return role

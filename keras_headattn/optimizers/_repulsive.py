@@ -257,8 +257,8 @@ class _Particles:
         return ops.reshape(heads_first, (self.num_particles, self.size))
 
     def join(self, particles):
-        others = [size for axis, size in enumerate(self._shape) if axis != self._axis]
-        heads_first = ops.reshape(particles, (self.num_particles, *others))
+        other_sizes = [size for axis, size in enumerate(self._shape) if axis != self._axis]
+        heads_first = ops.reshape(particles, (self.num_particles, *other_sizes))
         return ops.reshape(ops.moveaxis(heads_first, 0, self._axis), self._kernel_shape)
 
 

@@ -2,10 +2,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from keras import initializers, layers, ops
+from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn import _identifiers
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
 
@@ -31,7 +32,7 @@ class SinusoidalPositions(_Table):
 
     Call arguments:
         inputs: `(B, n, D)`, also the shape of the result; D is even.
-        positions: integers `(n,)`. Default to 0, 1, ..., n - 1.
+        positions: integers `(n,)` or `(B, n)`. Default to 0, 1, ..., n - 1.
     """
 
     def __init__(self, endpoint: bool = True, first: int = 0, **kwargs: Any):
@@ -48,7 +49,7 @@ class SinusoidalPositions(_Table):
         steps = max(width // 2 - self.endpoint, 1)
         frequencies = 10_000.0 ** (-np.arange(width // 2) / steps)
         positions = positions + self.first if self.first else positions
-        angles = ops.cast(positions, "float32")[:, None] * ops.convert_to_tensor(frequencies, "float32")
+        angles = ops.cast(positions, "float32")[..., None] * ops.convert_to_tensor(frequencies, "float32")
         table = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
         return inputs + ops.cast(table, inputs.dtype)
 
@@ -56,7 +57,7 @@ class SinusoidalPositions(_Table):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "endpoint": self.endpoint, "first": self.first}
+        return {**super().get_config(), **arguments_of(self, SinusoidalPositions)}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -95,8 +96,4 @@ class LearnedPositions(_Table):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "initializer": initializers.serialize(self.initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, LearnedPositions)}

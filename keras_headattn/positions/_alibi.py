@@ -37,6 +37,6 @@ class ALiBiPositions(Positions):
 
 def _slopes(heads):
     power = 2 ** (heads.bit_length() - 1)  # the largest not above `heads`
-    own = 2.0 ** (-8 * np.arange(1, power + 1) / power)
+    slopes = 2.0 ** (-8 * np.arange(1, power + 1) / power)
     of_twice_as_many = 2.0 ** (-8 * np.arange(1, 2 * power + 1) / (2 * power))
-    return np.concatenate([own, of_twice_as_many[::2][: heads - power]])
+    return np.concatenate([slopes, of_twice_as_many[::2][: heads - power]])

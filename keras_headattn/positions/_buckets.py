@@ -1,7 +1,7 @@
 from typing import Any
 
 import numpy as np
-from keras import initializers, ops
+from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import arguments_of, initializer
@@ -83,17 +83,13 @@ class BucketPositions(Positions):
         """
         after = distances > 0
         if self.bidirectional:
-            number, steps, first = self.num_buckets // 2, np.abs(distances), self.num_buckets // 2 * after
+            num_buckets, steps, first = self.num_buckets // 2, np.abs(distances), self.num_buckets // 2 * after
         else:
-            number, steps, first = self.num_buckets, np.maximum(-distances, 0), 0
-        single = number // 2
+            num_buckets, steps, first = self.num_buckets, np.maximum(-distances, 0), 0
+        single = num_buckets // 2
         grown = np.log(np.maximum(steps, single) / single) / np.log(self.max_distance / single)  # 0 to 1
-        ranges = np.minimum(single + (grown * (number - single)).astype("int64"), number - 1)
+        ranges = np.minimum(single + (grown * (num_buckets - single)).astype("int64"), num_buckets - 1)
         return (first + np.where(steps < single, steps, ranges)).astype("int32")
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, BucketPositions, "embeddings_initializer"),
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, BucketPositions)}

@@ -69,9 +69,9 @@ def as_positions(name, positions, length=None):
     shape, dtype = tuple(positions.shape), backend.standardize_dtype(positions.dtype)
     fits = len(shape) == 1 and not differ(shape[0], length)
     if not fits or not backend.is_int_dtype(dtype):
-        number = "" if length is None else f"{length} "
+        count = "" if length is None else f"{length} "
         raise ValueError(
-            f"`{name}` must be {number}integers along one axis. Received: {name} of shape {shape} and dtype {dtype}"
+            f"`{name}` must be {count}integers along one axis. Received: {name} of shape {shape} and dtype {dtype}"
         )
     return ops.cast(positions, "int32")
 

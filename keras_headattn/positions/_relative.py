@@ -1,10 +1,10 @@
 from typing import Any
 
 import keras
-from keras import initializers, ops, regularizers
+from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._identifiers import arguments_of, initializer, regularizer
 from keras_headattn._types import Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.positions._positions import Positions, add_table, distances
@@ -22,8 +22,8 @@ class _LearnedVectors(Positions):
         self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
         self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
 
-    def _add_vectors(self, name, number, width):
-        return add_table(self, name, (number, width), width**-0.5, self.embeddings_regularizer)
+    def _add_vectors(self, name, count, width):
+        return add_table(self, name, (count, width), width**-0.5, self.embeddings_regularizer)
 
     def call(self, query: Tensor, query_positions: Tensor | None = None, key_positions: Tensor | None = None) -> Tensor:
         return self.bias(query, query_positions, key_positions)
@@ -32,11 +32,7 @@ class _LearnedVectors(Positions):
         return (*query_shape[:-1], query_shape[-2])  # of self-attention
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+        return {**super().get_config(), **arguments_of(self, _LearnedVectors)}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -84,7 +80,7 @@ class RelativePositions(_LearnedVectors):
         return ops.transpose(ops.reshape(logits, (n, batch, heads, ops.shape(steps)[1])), (1, 2, 0, 3))
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_distance": self.max_distance}
+        return {**super().get_config(), **arguments_of(self, RelativePositions)}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -141,7 +137,7 @@ class RelativePositions2D(_LearnedVectors):
         return ops.reshape(logits, (batch, heads, n, height * width))
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "height": self.height, "width": self.width}
+        return {**super().get_config(), **arguments_of(self, RelativePositions2D)}
 
 
 def _by_distance(embeddings, length, dtype):

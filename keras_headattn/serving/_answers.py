@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from keras_headattn._validation import check_positive
+from keras_headattn.serving._inference import in_one_thread
 from keras_headattn.serving._likeliest import not_empty
 from keras_headattn.text._added_tokens import clean_utf8
 
@@ -9,12 +11,16 @@ N_BEST = 20  # answers that share the probability, as in BERT's program
 LEAST = -1e8  # sums of logits below are of no answer
 
 
-def answers_of(run, windows, max_answer_length, top, threshold):
-    """Returns a function from questions and contexts to the outputs of `export_question_answerer`.
-
-    `run` is a function of the inputs of a `SpanAnswerer`, and `windows` a `QuestionWindows`.
-    """
+def answers_of(model, windows, max_answer_length, top, threshold, cpu_only=False):
+    """Returns a function from questions and contexts to the outputs of `export_question_answerer`."""
+    check_positive("max_answer_length", max_answer_length)
+    check_positive("top", top)
     pad_id = windows.tokenizer.pad_id
+
+    def run(inputs):
+        return tf.cast(model(inputs, training=False), tf.float32)
+
+    run = in_one_thread(run) if cpu_only else run
 
     def answer(questions, contexts):
         contexts = clean_utf8(contexts)

@@ -44,6 +44,40 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
     return attention
 
 
+def generation_attention(generator, tokenizer, read):
+    """Returns a function from prompts to the first text of each, read once more for its attention maps.
+
+    `read` returns ids of prompts, their lengths or `None`, and which were cut.
+    """
+    names = tf.constant(_texts_of_tokens(tokenizer))
+
+    def attention(prompts):
+        ids, lengths, cut = read(prompts)
+        result = generator(ids, lengths)
+        parts = [
+            tf.RaggedTensor.from_tensor(ids, lengths),
+            tf.RaggedTensor.from_tensor(result["tokens"][:, 0], result["lengths"][:, 0]),
+        ]
+        start = tf.fill((tf.shape(ids)[0], len(generator.start_ids)), 0) + tf.constant([*generator.start_ids], tf.int32)
+        whole = tf.concat([tf.RaggedTensor.from_tensor(start), *parts], axis=1)
+        is_real = tf.sequence_mask(whole.row_lengths())
+        whole = whole.to_tensor()
+        with capture_intermediates() as intermediates:
+            generator.model(not_empty(whole), training=False)
+        maps = _stacked(_weights_of(intermediates), "`attention=True` needs a model with attention of this library")
+        rows, length = tf.shape(whole)[0], tf.shape(whole)[1]
+        is_pair = is_real[:, None, None, :, None] & is_real[:, None, None, None, :]
+        return {
+            "texts": tokenizer.detokenize(parts[1].to_tensor(-1)),
+            "scores": result["scores"][:, 0],
+            "pieces": tf.where(is_real, tf.gather(names, whole), ""),
+            "weights": tf.where(is_pair, maps[:rows, :, :, :length, :length], 0.0),
+            "is_cut": cut,
+        }
+
+    return attention
+
+
 def text_attention(predict, model, tokenizer):
     """Returns a function from token ids to predictions and the attention maps of all heads."""
     name, pad_id = piece_names(tokenizer), getattr(tokenizer, "pad_id", 0)
@@ -105,6 +139,13 @@ def _stacked(maps, needs):
         received = f"layers of {', '.join(map(str, sorted(heads)))} heads" if maps else "no maps"
         raise ValueError(f"{needs}, with as many heads in each layer. Received: {received}")
     return tf.stack(maps, axis=1)
+
+
+def _texts_of_tokens(tokenizer):
+    """Returns the text of each token by itself, or its name where it has none, such as a part of a character."""
+    texts = tokenizer.detokenize(tf.range(tokenizer.vocabulary_size)[:, None]).numpy()
+    texts = [text.decode("utf-8", "replace") for text in texts]
+    return [tokenizer.id_to_token(i) if text in ("", "\ufffd") else text for i, text in enumerate(texts)]
 
 
 def piece_names(tokenizer):

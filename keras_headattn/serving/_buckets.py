@@ -4,6 +4,8 @@ import tensorflow as tf
 
 from keras_headattn.data import source_lengths
 
+LONGEST = 128  # greatest length that texts are padded to without `max_length`
+
 
 def bucket_lengths(longest):
     """Returns the powers of two from 16 below `longest`, and `longest`.

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_headattn._files import Path
 from keras_headattn._validation import check_lists, check_positive
 from keras_headattn.serving._answers import answers_of
-from keras_headattn.serving._inference import in_one_thread, projected_together
+from keras_headattn.serving._inference import projected_together
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text import QuestionWindows
@@ -95,23 +95,10 @@ class QuestionAnswerer:
     ):
         self.model = model
         self.windows = QuestionWindows(tokenizer, max_length, stride, max_question_length)
-        self.max_answer_length = check_positive("max_answer_length", max_answer_length)
-        self.top = check_positive("top", top)
         self.threshold = threshold
         self.batch_size = check_positive("batch_size", batch_size)
-        self._answer = tf.function(self.function(), input_signature=SPECS, autograph=False)
-
-    def function(self, wrap: Callable[..., Any] = lambda run: run) -> Callable[..., dict[str, tf.Tensor]]:
-        """Returns the function from questions and contexts, strings `(B,)`, to the outputs of a SavedModel.
-
-        Args:
-            wrap: function of the function that runs the model, which it replaces. Default: it stays.
-        """
-
-        def run(inputs):
-            return tf.cast(self.model(inputs, training=False), tf.float32)
-
-        return answers_of(wrap(run), self.windows, self.max_answer_length, self.top, self.threshold)
+        graph = answers_of(model, self.windows, max_answer_length, top, threshold)
+        self._answer = tf.function(graph, input_signature=SPECS, autograph=False)
 
     def __call__(
         self, questions: Sequence[str], contexts: Sequence[str], progress: Callable[[int], Any] | None = None
@@ -185,12 +172,10 @@ def export_question_answerer(
     call(question=tf.constant(["Who runs?"]), context=tf.constant(["Ann runs."]))["answers"]
     ```
     """
-    answerer = QuestionAnswerer(
-        model, tokenizer, max_length, stride, max_question_length, max_answer_length, top, threshold
-    )
-    function = answerer.function(in_one_thread if cpu_only else lambda run: run)
+    windows = QuestionWindows(tokenizer, max_length, stride, max_question_length)
+    answer = answers_of(model, windows, max_answer_length, top, threshold, cpu_only)
     texts = sample_texts(tokenizer, [max_length])
     requests = batches("context", texts, warmup_batch_sizes)
     warmup = {"serving_default": [request | {"question": request["context"]} for request in requests]}
     with projected_together(model):
-        return save_signatures({"serving_default": (function, SPECS)}, folder, [tokenizer], run, warmup)
+        return save_signatures({"serving_default": (answer, SPECS)}, folder, [tokenizer], run, warmup)

@@ -48,7 +48,7 @@ class StoredWeights:
         return [
             weight
             for weight in searcher.variables
-            if any(id(one) in read for one in getattr(weight.value, "values", (weight.value,)))
+            if any(id(variable) in read for variable in getattr(weight.value, "values", (weight.value,)))
         ]
 
 

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from keras_headattn._files import Path
 from keras_headattn._validation import check_positive
-from keras_headattn.serving._buckets import bucket_lengths, pad_to_bucket
-from keras_headattn.serving._classifier_exports import LONGEST
+from keras_headattn.serving._buckets import LONGEST, bucket_lengths, pad_to_bucket
 from keras_headattn.serving._inference import in_one_thread, projected_together
 from keras_headattn.serving._likeliest import probabilities_of
 from keras_headattn.serving._versions import save_signatures
@@ -106,8 +105,8 @@ class Tagger:
             raise ValueError(f"`texts` must be a list of str. Received: the str {texts[:60]!r}")
         result: list[list[Entity]] = [[] for _ in texts]
         for members in self._batches([len(text) for text in texts], progress):
-            found = self._find(tf.constant([texts[member] for member in members]))
-            rows = zip(*(found[name].to_list() for name in ("kinds", "starts", "ends", "scores")), strict=True)
+            entities = self._find(tf.constant([texts[member] for member in members]))
+            rows = zip(*(entities[name].to_list() for name in ("kinds", "starts", "ends", "scores")), strict=True)
             for member, row in zip(members, rows, strict=True):
                 text = texts[member]
                 result[member] = [
@@ -177,8 +176,8 @@ class _Graph(tf.Module):
         tags, scores = self.tags(read, *find_words(read))
         tag, text = tags.flat_values, tags.value_rowids()
         kind, is_found = tf.gather(self.kind_of, tag), tf.gather(self.is_found, tag)
-        one = tf.constant([-1], tf.int64)
-        is_same = tf.concat([one, text], axis=0)[:-1] == text
+        no_text = tf.constant([-1], tf.int64)
+        is_same = tf.concat([no_text, text], axis=0)[:-1] == text
         is_same &= tf.concat([[-1], kind], axis=0)[:-1] == kind
         begins = is_found & ~(is_same & tf.gather(self.is_inside, tag))
         # Words that are in no entity have a number of their own, which is dropped.
@@ -232,18 +231,18 @@ def export_tagger(
     graph = _Graph(windows, in_one_thread(probabilities) if cpu_only else probabilities, list(tag_names))
 
     def find(texts):
-        found = graph.entities(texts)
-        starts, ends = found["starts"], found["ends"]
+        entities = graph.entities(texts)
+        starts, ends = entities["starts"], entities["ends"]
         rows = starts.value_rowids()
         parts = tf.strings.substr(
             tf.gather(texts, rows), starts.flat_values, ends.flat_values - starts.flat_values, unit="UTF8_CHAR"
         )
         return {
             "entities": starts.with_flat_values(parts).to_tensor(""),
-            "kinds": found["kinds"].to_tensor(""),
+            "kinds": entities["kinds"].to_tensor(""),
             "starts": starts.to_tensor(-1),
             "ends": ends.to_tensor(-1),
-            "scores": found["scores"].to_tensor(0.0),
+            "scores": entities["scores"].to_tensor(0.0),
         }
 
     text = tf.TensorSpec([None], tf.string, name="text")

@@ -157,21 +157,23 @@ class Translator:
     ) -> list[Translation]:
         if isinstance(sentences, str):
             raise ValueError(f"`sentences` must be a list of str. Received: the str {sentences[:60]!r}")
-        places = [place for place, sentence in enumerate(sentences) if sentence.strip()]
-        ids, is_cut = self._source([sentences[place] for place in places])
-        prefix = None if prefixes is None else self._prefix(sentences, prefixes)[places]
+        positions = [position for position, sentence in enumerate(sentences) if sentence.strip()]
+        ids, is_cut = self._source([sentences[position] for position in positions])
+        prefix_ids = None if prefixes is None else self._prefix(sentences, prefixes)[positions]
         translations = [Translation("", 0.0)] * len(sentences)
-        done = len(sentences) - len(places)
+        done = len(sentences) - len(positions)
         kernels = self._kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
-            own = None if prefix is None else pad_ids(prefix[indices], len(batch), prefix.shape[1])
-            among = None if self.shortlist is None else self.shortlist.ids(batch, () if own is None else own)
-            result = self._search_of(batch.shape, kernels, own, among)(tf.constant(batch), kernels, own, None, among)
-            rows = [sentences[places[index]] for index in indices]
-            for index, found in zip(indices, self._translations(result, rows, batch), strict=True):
-                first, *others = (dataclasses.replace(each, is_cut=is_cut[index]) for each in found)
-                others = tuple(each for each in others if each.score > MISSING)
-                translations[places[index]] = dataclasses.replace(first, others=others)
+            prefix = None if prefix_ids is None else pad_ids(prefix_ids[indices], len(batch), prefix_ids.shape[1])
+            among = None if self.shortlist is None else self.shortlist.ids(batch, () if prefix is None else prefix)
+            result = self._search_of(batch.shape, kernels, prefix, among)(
+                tf.constant(batch), kernels, prefix, None, among
+            )
+            rows = [sentences[positions[index]] for index in indices]
+            for index, hypotheses in zip(indices, self._translations(result, rows, batch), strict=True):
+                first, *others = (dataclasses.replace(hypothesis, is_cut=is_cut[index]) for hypothesis in hypotheses)
+                others = tuple(hypothesis for hypothesis in others if hypothesis.score > MISSING)
+                translations[positions[index]] = dataclasses.replace(first, others=others)
             done += len(indices)
             if progress:
                 progress(done)
@@ -201,25 +203,25 @@ class Translator:
 
     def _translations(self, result, sentences, source):
         """Yields the translations of each sentence of a batch."""
-        number = len(sentences)
-        tokens, scores = (result[name][:number, : self.num_hypotheses].numpy() for name in ("tokens", "scores"))
+        count = len(sentences)
+        tokens, scores = (result[name][:count, : self.num_hypotheses].numpy() for name in ("tokens", "scores"))
         texts = self.text.decode(tokens.reshape(-1, tokens.shape[-1]))
         unknown = np.argwhere((tokens == self.text.target.unk_id).any(-1)) if self.replace_unknown else ()
         if len(unknown):
-            rows, places = unknown.T
-            written = self._without_unknown([sentences[row] for row in rows], source[rows], tokens[rows, places])
-            for place, text in zip(rows * self.num_hypotheses + places, written, strict=True):
-                texts[place] = text
+            rows, columns = unknown.T
+            written = self._without_unknown([sentences[row] for row in rows], source[rows], tokens[rows, columns])
+            for index, text in zip(rows * self.num_hypotheses + columns, written, strict=True):
+                texts[index] = text
         token_scores = [()] * len(texts)
         if "token_scores" in result:
-            rows = result["token_scores"][:number, : self.num_hypotheses].numpy().reshape(-1, tokens.shape[-1])
+            rows = result["token_scores"][:count, : self.num_hypotheses].numpy().reshape(-1, tokens.shape[-1])
             token_scores = [self._scored(*pair) for pair in zip(tokens.reshape(rows.shape), rows, strict=True)]
-        found = [
+        translations = [
             Translation(text, float(score), token_scores=by_token)
             for text, score, by_token in zip(texts, scores.ravel(), token_scores, strict=True)
         ]
-        for i in range(number):
-            yield found[i * self.num_hypotheses : (i + 1) * self.num_hypotheses]
+        for i in range(count):
+            yield translations[i * self.num_hypotheses : (i + 1) * self.num_hypotheses]
 
     def _without_unknown(self, sentences, source, tokens):
         """Returns the texts of `tokens` `(B, m)` with source pieces in place of unknown ones."""
@@ -233,8 +235,8 @@ class Translator:
         for sentence, row, ids in zip(read, weights.argmax(-1), tokens, strict=True):
             pieces = text.source.encode_pieces(sentence)
             named = [
-                pieces[place].strip(SPACE) if token == text.target.unk_id else text.target.id_to_token(token)
-                for token, place in zip(ids.tolist(), row.tolist(), strict=True)
+                pieces[position].strip(SPACE) if token == text.target.unk_id else text.target.id_to_token(token)
+                for token, position in zip(ids.tolist(), row.tolist(), strict=True)
                 if token not in (text.target.pad_id, self.searcher.end_id)
             ]
             written.append(text.target.decode_pieces(named))
@@ -275,9 +277,9 @@ class Translator:
             rows = [written[index] for index in indices]
             width = -(-max(map(len, rows)) // 16) * 16  # few shapes
             width = width if most is None else min(width, most)
-            found = self._score(tf.constant(batch), tf.constant(pad_ids(rows, len(batch), width)))
+            result = self._score(tf.constant(batch), tf.constant(pad_ids(rows, len(batch), width)))
             for index, row, score, by_token in zip(
-                indices, rows, found["scores"].numpy(), found["token_scores"].numpy(), strict=False
+                indices, rows, result["scores"].numpy(), result["token_scores"].numpy(), strict=False
             ):
                 by_token = self._scored(np.asarray(row), by_token[: len(row)])
                 scored[index] = Translation(targets[index], float(score), is_cut[index], by_token)
@@ -285,8 +287,8 @@ class Translator:
 
     def _search_of(self, shape, kernels, prefix, among):
         """Returns the search for a shape of batch; calling the function instead would warn of retracing."""
-        own, among = (None if each is None else tf.TensorSpec(each.shape, tf.int32) for each in (prefix, among))
-        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels, own, None, among)
+        prefix, among = (None if ids is None else tf.TensorSpec(ids.shape, tf.int32) for ids in (prefix, among))
+        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels, prefix, None, among)
 
     def _cut(self, row):
         source, last = self.text.source, self.max_source_length - 1

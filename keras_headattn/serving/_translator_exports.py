@@ -100,8 +100,8 @@ def export_translator(
 
     def texts_of(result):
         texts = target_tokenizer.detokenize(tf.reshape(result["tokens"], (-1, searcher.max_length)))
-        number = searcher.num_samples or searcher.beam_size
-        return {"translations": tf.reshape(texts, (-1, number)), "scores": result["scores"]}
+        count = searcher.num_samples or searcher.beam_size
+        return {"translations": tf.reshape(texts, (-1, count)), "scores": result["scores"]}
 
     def best(ids, search):
         return {name: beam[:, 0] for name, beam in texts_of(search(ids)).items()}
@@ -195,8 +195,8 @@ def export_id_translator(
 def _unconstrained(request, prefix):
     """Returns a request with optional inputs that ask for nothing; `prefix` is that of a row."""
     rows = {"prefix": prefix, "min_length": np.zeros((), "int32")}
-    (given,) = request.values()
-    return request | {name: np.broadcast_to(row, (len(given), *row.shape)) for name, row in rows.items()}
+    (inputs,) = request.values()
+    return request | {name: np.broadcast_to(row, (len(inputs), *row.shape)) for name, row in rows.items()}
 
 
 def checked(searcher, rows, prefix, min_length):
@@ -217,9 +217,9 @@ def shortlisted(shortlist, sources, prefix=None):
     tf.debugging.assert_less_equal(
         tf.size(also), shortlist.size, f"Prefixes may have {shortlist.size} tokens together."
     )
-    found, _ = tf.unique(tf.concat([also, always, tf.reshape(tf.transpose(rows), [-1])], axis=0))
-    found = tf.boolean_mask(found, found != 0)[: shortlist.size]
-    return tf.ensure_shape(tf.pad(found, [[0, shortlist.size - tf.shape(found)[0]]]), [shortlist.size])
+    ids, _ = tf.unique(tf.concat([also, always, tf.reshape(tf.transpose(rows), [-1])], axis=0))
+    ids = tf.boolean_mask(ids, ids != 0)[: shortlist.size]
+    return tf.ensure_shape(tf.pad(ids, [[0, shortlist.size - tf.shape(ids)[0]]]), [shortlist.size])
 
 
 def stored_search(searcher, kept, jit_compile=False, cpu_only=False, shortlist=None):

@@ -1,6 +1,7 @@
 """SavedModels in numbered folders, written in full or not at all."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -71,17 +72,28 @@ def save_signatures(
         name: tf.function(function, input_signature=specs, autograph=False)
         for name, (function, specs) in signatures.items()
     }
-    graphs = [function.get_concrete_function().graph for function in functions.values()]
+    traced = {name: function.get_concrete_function() for name, function in functions.items()}
+    weights = [weight for function in traced.values() for weight in function.graph.variables]
     module = tf.Module()  # everything that the signatures use must be an attribute
-    module.weights = list({id(weight): weight for graph in graphs for weight in graph.variables}.values())
+    module.weights = list({id(weight): weight for weight in weights}.values())
     module.tokenizers = list(tokenizers)
 
     def write(path):
-        tf.saved_model.save(module, path, functions)
+        tf.saved_model.save(module, path, {name: _call(functions[name], traced[name]) for name in functions})
         if warmup:
             write_warmup(path, warmup)
 
     return write_version(folder, write, run)
+
+
+def _call(function, traced):
+    """Returns `function` as a call of what has been traced: saving traces its functions anew."""
+
+    @functools.wraps(function.python_function)  # with its optional inputs
+    def call(*args):
+        return traced(*args)
+
+    return tf.function(call, input_signature=function.input_signature, autograph=False)
 
 
 def write_examples(path: Path, examples: list[dict[str, str]]) -> None:

@@ -47,9 +47,9 @@ def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]
     write_warmup(path, {"serving_default": [{"text": text} for text in texts]})
     ```
     """
-    number = sum(map(len, requests.values()))
-    if number > MOST:
-        raise ValueError(f"`requests` must be {MOST} at most. Received: {number} requests")
+    count = sum(map(len, requests.values()))
+    if count > MOST:
+        raise ValueError(f"`requests` must be {MOST} at most. Received: {count} requests")
     saved_model = saved_model_pb2.SavedModel.FromString(pathlib.Path(path, "saved_model.pb").read_bytes())
     signatures = saved_model.meta_graphs[0].signature_def
     with atomic_path(pathlib.Path(path, RECORDS)) as temporary, tf.io.TFRecordWriter(str(temporary)) as file:
@@ -68,14 +68,14 @@ def read_warmup(path):
     return requests
 
 
-def sample_texts(tokenizer, lengths, number=1):
+def sample_texts(tokenizer, lengths, num_texts=1):
     """Returns a text for each length: a word repeated as often as fits."""
 
     def text(words):
         return " ".join(["a"] * words)
 
     def count(words):
-        ids = tokenizer.encode(*[[text(words)]] * number)
+        ids = tokenizer.encode(*[[text(words)]] * num_texts)
         return len((ids["token_ids"] if isinstance(ids, dict) else ids)[0])
 
     return [text(max(0, bisect.bisect(range(length + 1), length, key=count) - 1)) for length in lengths]

@@ -16,29 +16,29 @@ def word_places(tokenizer, columns, *sides):
         places = [_joined(tokenizer, columns[0], *words)]
     if len(places) == 2:
         shifted = zip(places[1], words[0], strict=True)
-        places[1] = [np.where(place < 0, -1, place + len(first)) for place, first in shifted]
+        places[1] = [np.where(word_indices < 0, -1, word_indices + len(first)) for word_indices, first in shifted]
     return places
 
 
 def _single(tokenizer, rows, texts):
     places = []
     for ids, (start, end), words in zip(rows, (_text(tokenizer, ids) for ids in rows), texts, strict=True):
-        place = np.full(len(ids), -1)
+        word_indices = np.full(len(ids), -1)
         indices = _words_of(tokenizer, words, ids[start:end])
-        place[start : start + len(indices)] = indices
-        places.append(place)
+        word_indices[start : start + len(indices)] = indices
+        places.append(word_indices)
     return places
 
 
 def _joined(tokenizer, rows, first_texts, second_texts):
     places = []
     for ids, first, second in zip(rows, first_texts, second_texts, strict=True):
-        place = np.full(len(ids), -1)
+        word_indices = np.full(len(ids), -1)
         end = int(np.argmax(ids == tokenizer.eos_id))  # of the first text
         begin = end + tokenizer.num_between
-        place[1:end] = _words_of(tokenizer, first, ids[1:end])
-        place[begin:-1] = _words_of(tokenizer, second, ids[begin:-1]) + len(first)
-        places.append(place)
+        word_indices[1:end] = _words_of(tokenizer, first, ids[1:end])
+        word_indices[begin:-1] = _words_of(tokenizer, second, ids[begin:-1]) + len(first)
+        places.append(word_indices)
     return places
 
 
@@ -58,7 +58,7 @@ def _words_of(tokenizer, words, ids):
     pieces = _pieces(tokenizer, words)
     counts = list(map(len, pieces))
     if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces that span words
-        ends = [len(each) for each in _pieces(tokenizer, list(itertools.accumulate(words)))]
+        ends = [len(row) for row in _pieces(tokenizer, list(itertools.accumulate(words)))]
         counts = np.diff(np.maximum.accumulate([0, *ends]))
     indices = np.repeat(np.arange(len(words)), counts)[: len(ids)]
     return np.pad(indices, (0, len(ids) - len(indices)), constant_values=indices[-1] if len(indices) else -1)

@@ -140,9 +140,9 @@ class WordScores:
         sides = [texts] if second_texts is None else [texts, second_texts]
         places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else [[]]
         counts = [[], []]
-        for number in range(len(texts)):
-            read = np.concatenate([side[number] for side in places])
-            first = len(texts[number].split())
+        for index in range(len(texts)):
+            read = np.concatenate([side[index] for side in places])
+            first = len(texts[index].split())
             counts[0].append(int(max(read[read < first], default=-1)) + 1)
             counts[1].append(int(max(read, default=-1)) + 1 - first if any(read >= first) else 0)
         return counts[: len(sides)]
@@ -151,7 +151,7 @@ class WordScores:
         """Sums token scores, `(B, n)` for each input of ids, over the tokens of each word."""
         sides = [texts] if second_texts is None else [texts, second_texts]
         places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else []
-        scores = [np.zeros(sum(len(side[number].split()) for side in sides)) for number in range(len(texts))]
+        scores = [np.zeros(sum(len(side[index].split()) for side in sides)) for index in range(len(texts))]
         done = 0
         for members, inputs in self.classifier.batches(*sides, batch_size=self.batch_size):
             for token_scores, words in zip(function(inputs, members), places, strict=True):
@@ -187,15 +187,15 @@ class WordScores:
         ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
         sides = ids if isinstance(ids, tuple) else (ids,)
         # The gradient of a vector's scale is the vector's gradient times the vector.
-        scales = [point * tf.ones(tf.shape(each), tf.float32) for each in sides]
+        scales = [point * tf.ones(tf.shape(side), tf.float32) for side in sides]
         with tf.GradientTape() as tape:
             tape.watch(scales)
             with _scaled(self._find_embedding(), scales):
                 logits = tf.cast(self.classifier.model(inputs, training=False), tf.float32)
             target = tf.gather(logits, classes, batch_dims=1)
             if self.classifier.activation == "softmax":
-                others = tf.one_hot(classes, logits.shape[-1], on_value=-1e9, off_value=0.0)
-                target -= tf.reduce_logsumexp(logits + others, axis=1)
+                mask = tf.one_hot(classes, logits.shape[-1], on_value=-1e9, off_value=0.0)
+                target -= tf.reduce_logsumexp(logits + mask, axis=1)
         return tape.gradient(target, scales, unconnected_gradients="zero")
 
     def _find_embedding(self):

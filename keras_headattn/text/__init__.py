@@ -2,6 +2,10 @@
 
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
+from keras_headattn.text._byte_pair_training import train_byte_pairs
+from keras_headattn.text._byte_texts import StreamDecoder
+from keras_headattn.text._byte_tokenizer import ByteTokenizer
+from keras_headattn.text._character_tokenizer import CharacterTokenizer
 from keras_headattn.text._language_pair import LanguagePair
 from keras_headattn.text._modernbert_tokenizer import ModernBertTokenizer
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
@@ -16,12 +20,15 @@ from keras_headattn.text._wordpiece_training import learn_wordpieces
 
 __all__ = [
     "BytePairTokenizer",
+    "ByteTokenizer",
+    "CharacterTokenizer",
     "LanguagePair",
     "ModernBertTokenizer",
     "MosesPreprocessor",
     "QuestionWindows",
     "SentencePiecePairTokenizer",
     "SentencePieceTokenizer",
+    "StreamDecoder",
     "TextWindows",
     "WindowRows",
     "WordPieceTokenizer",
@@ -31,5 +38,6 @@ __all__ = [
     "learn_wordpieces",
     "learn_words",
     "split_words",
+    "train_byte_pairs",
     "train_sentencepiece",
 ]

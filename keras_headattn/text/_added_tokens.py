@@ -4,7 +4,7 @@ import tensorflow as tf
 
 SPACE = r"[\t-\r\x{85}\p{Z}]"  # what Unicode calls white space
 END = b"\xff"  # no UTF-8 has this byte, and no pattern fits it
-OPTIONS = {"normalized": False, "lstrip": False, "rstrip": False}
+OPTIONS = {"normalized": False, "lstrip": False, "rstrip": False, "special": False}
 
 
 def clean_utf8(strings):
@@ -64,14 +64,14 @@ class AddedTokens(tf.Module):
         places = tf.zeros([tf.size(strings), 2], tf.int64)  # start of each text, and characters of an added token
         texts, rows, ids, places = self._raw.split(*_whole(strings), places)
         texts, rows, ids, places = self._normalized.split(texts, rows, ids, places)
-        found, starts, ends = tokenize(texts)
+        pieces, starts, ends = tokenize(texts)
         begin, size = places[:, 0], places[:, 1]
         starts, ends = (
             side.with_flat_values(side.flat_values + tf.gather(begin, side.value_rowids())) for side in (starts, ends)
         )
         return [
-            _joined(ids, own, others, rows, tf.size(strings, tf.int64))
-            for own, others in ((ids, found), (begin, starts), (begin + size, ends))
+            _joined(ids, values, piece_values, rows, tf.size(strings, tf.int64))
+            for values, piece_values in ((ids, pieces), (begin, starts), (begin + size, ends))
         ]
 
 
@@ -81,11 +81,11 @@ def _whole(strings):
     return strings, tf.range(count), tf.fill([count], -1)
 
 
-def _joined(ids, own, pieces, rows, count):
+def _joined(ids, values, pieces, rows, count):
     """Joins values of added tokens, where `ids` has some, and those of pieces, to a ragged tensor of `count` rows."""
     is_added = ids >= 0
-    added = tf.RaggedTensor.from_row_lengths(own[is_added], tf.cast(is_added, tf.int64))
-    pieces = tf.concat([added, tf.cast(pieces, own.dtype)], axis=1)
+    added = tf.RaggedTensor.from_row_lengths(values[is_added], tf.cast(is_added, tf.int64))
+    pieces = tf.concat([added, tf.cast(pieces, values.dtype)], axis=1)
     return tf.RaggedTensor.from_value_rowids(pieces, rows, count).merge_dims(1, 2)
 
 
@@ -94,15 +94,15 @@ class _Finder(tf.Module):
 
     def __init__(self, tokens, texts, ids):
         super().__init__()
-        found = {}
+        tokens_by_text = {}
         for token, text in zip(tokens, texts, strict=True):
             if text:
-                found.setdefault(text, token)
-        self.patterns = "|".join(_pattern(text) for text in sorted(found, key=len, reverse=True))
-        values = {text: ids[token["content"]] for text, token in found.items()} or {"": -1}
+                tokens_by_text.setdefault(text, token)
+        self.patterns = "|".join(_pattern(text) for text in sorted(tokens_by_text, key=len, reverse=True))
+        values = {text: ids[token["content"]] for text, token in tokens_by_text.items()} or {"": -1}
         self._ids = _table(values)
         self._strips = {
-            side: _table({text: int(token[side]) for text, token in found.items()} or {"": 0})
+            side: _table({text: int(token[side]) for text, token in tokens_by_text.items()} or {"": 0})
             for side in ("lstrip", "rstrip")
             if any(token[side] for token in tokens)
         }
@@ -113,14 +113,14 @@ class _Finder(tf.Module):
         `places` (N, 2), the first character of each text and the length of each token, are returned as (M, 2).
         """
         if not self.patterns:
-            found = tf.where(ids >= 0, "", texts), rows, ids
-            return found if places is None else (*found, places)
+            kept = tf.where(ids >= 0, "", texts), rows, ids
+            return kept if places is None else (*kept, places)
         parts = tf.strings.split(tf.strings.regex_replace(texts, f"({self.patterns})", END + rb"\1" + END), END)
         parents, texts = parts.value_rowids(), parts.flat_values
         before = tf.gather(ids, parents)
-        found = tf.where(before >= 0, before, self._ids.lookup(texts))
+        part_ids = tf.where(before >= 0, before, self._ids.lookup(texts))
         if places is not None:
-            places = _places(parts, tf.gather(places, parents), is_new=(found >= 0) & (before < 0))
+            places = _places(parts, tf.gather(places, parents), is_new=(part_ids >= 0) & (before < 0))
         for side, strips in self._strips.items():
             flags = tf.concat([[0], tf.maximum(strips.lookup(texts), 0), [0]], axis=0)
             # A text stands before and after each token, though it may be empty.
@@ -131,7 +131,7 @@ class _Finder(tf.Module):
                 moved = tf.cast(_characters(texts) - _characters(stripped), tf.int64)
                 places += tf.stack([moved, tf.zeros_like(moved)], axis=1)
             texts = stripped
-        kept = tf.where(found >= 0, "", texts), tf.gather(rows, parents), found
+        kept = tf.where(part_ids >= 0, "", texts), tf.gather(rows, parents), part_ids
         return kept if places is None else (*kept, places)
 
 

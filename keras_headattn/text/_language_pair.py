@@ -116,7 +116,7 @@ class LanguagePair:
                 continue
             _need(sentences, path)
             learnt_from = SIDES if shared_vocabulary else (side,)
-            text = (line for each in learnt_from for line in _prepare(moses[each], sides[each]))
+            text = (line for name in learnt_from for line in _prepare(moses[name], sides[name]))
             size = side == "target" and target_vocabulary_size or vocabulary_size
             train_sentencepiece(map(str.lower, text) if lowercase else text, path, size, model_type)
         load = functools.cache(functools.partial(SentencePieceTokenizer, lowercase=lowercase))

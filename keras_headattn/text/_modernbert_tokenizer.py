@@ -1,12 +1,11 @@
-import keras
-import tensorflow as tf
-import tensorflow_text
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from keras_headattn.text._added_tokens import END, clean_utf8
+import keras
+
+from keras_headattn._files import Path
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._wordpiece_tokenizer import SPECIALS
-
-ALONE = r"([^\p{M}\x{1160}-\x{11ff}])"  # what no character before it is composed with: no mark, no inner jamo
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
@@ -26,7 +25,7 @@ class ModernBertTokenizer(BytePairTokenizer):
         merges, max_length, add_prefix_space, added_tokens: as in `BytePairTokenizer`.
 
     Call arguments:
-        texts, second_texts: see `WordPieceTokenizer`.
+        texts, second_texts, special_tokens: see `WordPieceTokenizer`.
 
     Returns:
         int32 tensor (B, n), padded with `pad_id`, which is 50283 in ModernBERT.
@@ -42,22 +41,20 @@ class ModernBertTokenizer(BytePairTokenizer):
     """
 
     num_between = 1
-    specials = SPECIALS
 
-    def _normalize(self, strings):
-        return tensorflow_text.normalize_utf8(clean_utf8(strings), "NFC")
+    def __init__(
+        self,
+        vocabulary: Path | Mapping[str, int] | Sequence[str],
+        merges: Path | Sequence[str],
+        max_length: int | None = None,
+        add_prefix_space: bool = False,
+        added_tokens: Sequence[str | dict[str, Any]] = (),
+        **kwargs: Any,
+    ):
+        super().__init__(vocabulary, merges, max_length, add_prefix_space, added_tokens, SPECIALS, "gpt_neox", **kwargs)
 
-    def _tokenize(self, strings):
-        return super()._tokenize(self._normalize(strings))
-
-    def _tokenize_with_offsets(self, strings):
-        groups = tf.strings.split(tf.strings.regex_replace(strings, ALONE, END + rb"\1"), END)
-        groups = tf.ragged.boolean_mask(groups, groups.with_flat_values(tf.strings.length(groups.flat_values) > 0))
-        normal = groups.with_flat_values(self._normalize(groups.flat_values))
-        ids, *sides = super()._tokenize_with_offsets(tf.strings.reduce_join(normal, axis=-1), normal)
-        sizes = groups.with_flat_values(tf.cast(tf.strings.length(groups.flat_values, "UTF8_CHAR"), tf.int64))
-        before = tf.cumsum(tf.reduce_sum(sizes, axis=1), exclusive=True)
-        ends = tf.cumsum(sizes.flat_values) - tf.gather(before, sizes.value_rowids())  # of groups, in characters
-        edges = tf.concat([tf.zeros([sizes.nrows(), 1], tf.int64), sizes.with_flat_values(ends)], axis=1)
-        first = tf.gather(edges.row_starts(), ids.value_rowids())
-        return ids, *(side.with_flat_values(tf.gather(edges.flat_values, first + side.flat_values)) for side in sides)
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        for name in ("specials", "pre_tokenizer"):
+            del config[name]
+        return config

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_lists, check_positive
-from keras_headattn.text._added_tokens import AddedTokens, clean_utf8, read_added_tokens
+from keras_headattn.text._added_tokens import OPTIONS, AddedTokens, clean_utf8, read_added_tokens
 from keras_headattn.text._offsets import letters_of, without_space
 
 
@@ -27,7 +27,6 @@ class PairTokenizer(keras.layers.Layer):
         max_length, added_tokens: see `WordPieceTokenizer`.
     """
 
-    joins_pairs = True
     num_between = 1  # end symbols between two texts
     has_segments = True
 
@@ -58,21 +57,34 @@ class PairTokenizer(keras.layers.Layer):
         refuse_paths(cls, config, "vocabulary", "merges")
         return super().from_config(config)
 
-    _normalize = None
+    _normalize: Any = None
 
-    def _pieces(self, strings):
-        """Returns ids without special ones, int32 `tf.RaggedTensor`."""
-        return self._added.pieces(strings, self._tokenize) if self._added else self._tokenize(strings)
+    def _pieces(self, strings, special_tokens=False):
+        """Returns ids without those at the ends, int32 `tf.RaggedTensor`."""
+        added = self._with_specials if special_tokens else self._added
+        return added.pieces(strings, self._tokenize) if added else self._tokenize(strings)
 
-    def _find_special(self, tokens):
+    def _find_special(self, tokens, add_eos=True):
         """Looks up the special tokens, of which only the mask may be missing, and prepares for added ones."""
         ids = {token: index for index, token in enumerate(self.vocabulary)}
         missing = [token for name, token in tokens.items() if token not in ids and name != "mask"]
         if missing:
             raise ValueError(f"`vocabulary` must hold the special tokens. Received: one without {', '.join(missing)}")
-        self.pad_id, self.unk_id, self.mask_id = (ids.get(tokens[name], -1) for name in ("pad", "unk", "mask"))
-        self.bos_id, self.eos_id = ids[tokens["bos"]], ids[tokens["eos"]]
-        self._added = AddedTokens(self.added_tokens, ids, self._normalize) if self.added_tokens else None
+        names = ("pad", "unk", "mask", "bos", "eos")
+        self.pad_id, self.unk_id, self.mask_id, self.bos_id, self.eos_id = (
+            ids.get(tokens.get(name), -1) for name in names
+        )
+        self._first = [self.bos_id] if self.bos_id >= 0 else []
+        self._last = [self.eos_id] if self.eos_id >= 0 and add_eos else []
+        self.joins_pairs = bool(self._first and self._last)
+        known = {token["content"] for token in self.added_tokens}
+        # A mask takes the white space before it, as in Hugging Face's tokenizers.
+        specials = {token: {**OPTIONS, "content": token, "lstrip": name == "mask"} for name, token in tokens.items()}
+        specials = [token for content, token in specials.items() if content in ids and content not in known]
+        added = [token for token in self.added_tokens if not token["special"]]
+        self._added = AddedTokens(added, ids, self._normalize) if added else None
+        specials += self.added_tokens
+        self._with_specials = AddedTokens(specials, ids, self._normalize) if specials else None
 
     @property
     def vocabulary_size(self) -> int:
@@ -99,11 +111,16 @@ class PairTokenizer(keras.layers.Layer):
             return self
         return type(self).from_config({**self.get_config(), "max_length": max_length})
 
-    def call(self, texts: tf.Tensor | Sequence[str], second_texts: tf.Tensor | Sequence[str] | None = None) -> Any:
+    def call(
+        self,
+        texts: tf.Tensor | Sequence[str],
+        second_texts: tf.Tensor | Sequence[str] | None = None,
+        special_tokens: bool = False,
+    ) -> Any:
         texts = as_strings("texts", texts)
         if second_texts is None:
-            return self._row(texts).to_tensor(self.pad_id)
-        joined = self._joined(texts, as_strings("second_texts", second_texts))
+            return self._row(texts, special_tokens).to_tensor(self.pad_id)
+        joined = self._joined(texts, as_strings("second_texts", second_texts), special_tokens)
         if not self.has_segments:
             return joined.to_tensor(self.pad_id)
         return {"token_ids": joined.to_tensor(self.pad_id), "segment_ids": self._segments(joined).to_tensor(0)}
@@ -117,7 +134,7 @@ class PairTokenizer(keras.layers.Layer):
             texts: strings `(B,)`.
             second_texts: strings `(B,)` of pairs. Default `None`: single texts.
         """
-        sizes = self._pieces(as_strings("texts", texts)).row_lengths() + 2
+        sizes = self._pieces(as_strings("texts", texts)).row_lengths() + len(self._first + self._last)
         if second_texts is not None:
             sizes += self._pieces(as_strings("second_texts", second_texts)).row_lengths() + self.num_between
         return tf.zeros_like(sizes, tf.bool) if self.max_length is None else sizes > self.max_length
@@ -153,27 +170,32 @@ class PairTokenizer(keras.layers.Layer):
         starts = without_space(starts, ends, letters_of(texts))
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
-    def _row(self, texts):
+    def _row(self, texts, special_tokens=False):
         """Returns ids of single texts, int32 `tf.RaggedTensor`."""
-        pieces = self._pieces(texts)
+        pieces = self._pieces(texts, special_tokens)
         if self.max_length is not None:
-            pieces = pieces[:, : self.max_length - 2]
-        one = tf.ones([pieces.nrows(), 1], tf.int32)
-        return tf.concat([one * self.bos_id, pieces, one * self.eos_id], axis=1)
+            pieces = pieces[:, : self.max_length - len(self._first + self._last)]
+        ones = tf.ones([pieces.nrows(), 1], tf.int32)
+        return tf.concat([*(ones * i for i in self._first), pieces, *(ones * i for i in self._last)], axis=1)
 
-    def _joined(self, texts, second_texts):
+    def _joined(self, texts, second_texts, special_tokens=False):
         """Returns ids of pairs of texts, int32 `tf.RaggedTensor`."""
+        if not self.joins_pairs:
+            raise ValueError(
+                "`second_texts` need a tokenizer whose texts have a beginning and an end token. "
+                f"Received: bos_id={self.bos_id}, eos_id={self.eos_id}"
+            )
         tf.debugging.assert_equal(
             tf.size(texts), tf.size(second_texts), "There must be as many `second_texts` as `texts`."
         )
-        first, second = self._pieces(texts), self._pieces(second_texts)
+        first, second = (self._pieces(side, special_tokens) for side in (texts, second_texts))
         if self.max_length is not None:
             room = self.max_length - 2 - self.num_between
             kept = longest_first(first.row_lengths(), second.row_lengths(), room)
             first, second = _cut(first, kept[0]), _cut(second, kept[1])
-        one = tf.ones([first.nrows(), 1], tf.int32)
-        between = tf.tile(one * self.eos_id, [1, self.num_between])
-        return tf.concat([one * self.bos_id, first, between, second, one * self.eos_id], axis=1)
+        ones = tf.ones([first.nrows(), 1], tf.int32)
+        between = tf.tile(ones * self.eos_id, [1, self.num_between])
+        return tf.concat([ones * self.bos_id, first, between, second, ones * self.eos_id], axis=1)
 
     def _segments(self, joined):
         """Returns 0 up to the first end symbol of each row, and 1 after it."""
@@ -181,13 +203,14 @@ class PairTokenizer(keras.layers.Layer):
         return joined.with_flat_values(ends % 2)  # a row has two ends
 
     def encode(
-        self, texts: Sequence[str], second_texts: Sequence[str] | None = None
+        self, texts: Sequence[str], second_texts: Sequence[str] | None = None, special_tokens: bool = False
     ) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
         """Encodes texts outside the graph as int32 arrays, unpadded, for data sets.
 
         Args:
             texts: list of str.
             second_texts: second texts of pairs, equally many. Default `None`: single texts.
+            special_tokens: True to give special tokens in texts their ids.
 
         Returns:
             List of arrays; for pairs with segments, a dictionary of two such lists, `token_ids` and `segment_ids`.
@@ -196,11 +219,13 @@ class PairTokenizer(keras.layers.Layer):
             ValueError: if the number of second texts differs, or a text is not a str.
         """
         if second_texts is None:
-            return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(check_texts(some))))]
+            rows = (self._row(tf.constant(check_texts(some)), special_tokens) for some in portions(texts))
+            return [row for some in rows for row in rows_of(some)]
         check_lists(texts=texts, second_texts=second_texts)
         token_ids, segment_ids = [], []
         for some in portions(zip(texts, second_texts, strict=True)):
-            joined = self._joined(*(tf.constant(check_texts(side)) for side in zip(*some, strict=True)))
+            first, second = (tf.constant(check_texts(side)) for side in zip(*some, strict=True))
+            joined = self._joined(first, second, special_tokens)
             token_ids += rows_of(joined)
             if self.has_segments:
                 segment_ids += rows_of(self._segments(joined))
@@ -213,9 +238,10 @@ class PairTokenizer(keras.layers.Layer):
             ids: integers (B, n). Ids without a token are left out.
         """
         ids = tf.cast(ids, tf.int32)
-        return self._text(tf.where((ids >= 0) & (ids < self.vocabulary_size), ids, self.pad_id))
+        without_text = self.pad_id if self.pad_id >= 0 else self.vocabulary_size
+        return self._text(tf.where((ids >= 0) & (ids < self.vocabulary_size), ids, without_text))
 
-    def compute_output_spec(self, texts: Any, second_texts: Any = None) -> Any:
+    def compute_output_spec(self, texts: Any, second_texts: Any = None, special_tokens: bool = False) -> Any:
         check_shape("texts", texts.shape)
         ids = keras.KerasTensor((texts.shape[0], None), "int32")
         if second_texts is not None:

@@ -77,8 +77,8 @@ class QuestionWindows:
             """Returns a number for each id: those of pieces, 0 for others but the first and the last."""
             lengths = asked.row_lengths() + self.tokenizer.num_between
             middle = tf.RaggedTensor.from_row_lengths(tf.zeros([tf.reduce_sum(lengths)], tf.int32), lengths)
-            one = tf.ones([asked.nrows(), 1], tf.int32)
-            return tf.concat([one * first, middle, places.with_flat_values(values), one * last], axis=1)
+            column = tf.ones([asked.nrows(), 1], tf.int32)
+            return tf.concat([column * first, middle, places.with_flat_values(values), column * last], axis=1)
 
         ones = tf.ones_like(places.flat_values, tf.int32)
         ids, starts, ends = (tf.gather(side.flat_values, places.flat_values) for side in (ids, starts, ends))
@@ -99,9 +99,9 @@ class QuestionWindows:
         return rows, firsts, tf.minimum(tf.gather(lengths, rows) - firsts, tf.gather(room, rows))
 
     def _joined(self, asked, pieces):
-        tokenizer, one = self.tokenizer, tf.ones([asked.nrows(), 1], tf.int32)
-        between = tf.tile(one * tokenizer.eos_id, [1, tokenizer.num_between])
-        return tf.concat([one * tokenizer.bos_id, asked, between, pieces, one * tokenizer.eos_id], axis=1)
+        tokenizer, column = self.tokenizer, tf.ones([asked.nrows(), 1], tf.int32)
+        between = tf.tile(column * tokenizer.eos_id, [1, tokenizer.num_between])
+        return tf.concat([column * tokenizer.bos_id, asked, between, pieces, column * tokenizer.eos_id], axis=1)
 
     def encode(
         self,
@@ -152,14 +152,14 @@ def _labels(answer, windows):
     """Returns for each window the indices of an answer's first and last piece; 0 and 0 if it has not all of them."""
     if answer is None:
         return [(0, 0)] * len(windows)
-    found = []
+    overlaps = []
     for mask, starts, ends in windows:
         pieces = np.nonzero(mask)[0][1:]
         begins = np.maximum(starts[pieces], answer[0])
         pieces = pieces[begins < np.minimum(ends[pieces], answer[1])]  # none of white space, which is empty
-        found.append((pieces, min(starts[pieces], default=np.inf), max(ends[pieces], default=-1)))
-    begin, end = min(begin for _, begin, _ in found), max(end for *_, end in found)
+        overlaps.append((pieces, min(starts[pieces], default=np.inf), max(ends[pieces], default=-1)))
+    begin, end = min(begin for _, begin, _ in overlaps), max(end for *_, end in overlaps)
     return [
         (int(pieces[0]), int(pieces[-1])) if len(pieces) and sides == [begin, end] else (0, 0)
-        for pieces, *sides in found
+        for pieces, *sides in overlaps
     ]

@@ -19,8 +19,8 @@ class SentencePiecePairTokenizer(PairTokenizer):
     """SentencePiece tokenizer of XLM-R and CamemBERT, inside the TensorFlow graph.
 
     A text is `<s> A </s>`, a pair `<s> A </s></s> B </s>`. The vocabulary is saved with the model; a SavedModel needs
-    the package tensorflow-text. Special tokens in a text are ordinary text. `interop.tokenizer_of` makes one from
-    a checkpoint.
+    the package tensorflow-text. Special tokens in a text are ordinary text by default. `interop.tokenizer_of` makes
+    one from a checkpoint.
 
     Source: Conneau et al. 2020, "Unsupervised cross-lingual representation learning at scale"; Martin et al. 2020,
     "CamemBERT: a tasty French language model".
@@ -31,7 +31,7 @@ class SentencePiecePairTokenizer(PairTokenizer):
         max_length, added_tokens: see `WordPieceTokenizer`. Text between added tokens is split like a text of its own.
 
     Call arguments:
-        texts, second_texts: see `WordPieceTokenizer`.
+        texts, second_texts, special_tokens: see `WordPieceTokenizer`.
 
     Returns:
         int32 tensor (B, n), padded with `pad_id`, which is 1 in XLM-R, without segments.

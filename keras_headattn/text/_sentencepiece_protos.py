@@ -16,7 +16,7 @@ WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space in pieces
 
 def read_proto(proto):
     """Returns the bytes of a SentencePiece model, given as bytes, path or base64."""
-    place = "`proto`"
+    source = "`proto`"
     if isinstance(proto, str) and not os.path.exists(proto):
         try:
             proto = base64.b64decode(proto, validate=True)
@@ -25,17 +25,17 @@ def read_proto(proto):
                 f"`proto` must be a SentencePiece model, or the path of one. Received: proto={proto[:80]!r}"
             ) from None
     if not isinstance(proto, bytes):
-        place = pathlib.Path(proto)
-        if not place.is_file():
+        source = pathlib.Path(proto)
+        if not source.is_file():
             raise FileNotFoundError(f"`proto` must be the path of a file. Received: proto={str(proto)!r}")
-        proto = place.read_bytes()
+        proto = source.read_bytes()
     try:
         if proto and sentencepiece.SentencePieceProcessor(model_proto=proto).vocab_size():
             return proto
         reason = "it is empty"
     except RuntimeError as error:
         reason = str(error).splitlines()[0].rpartition("] ")[2] or "it is damaged"
-    raise ValueError(f"{place} must be a SentencePiece model. Received: {len(proto)} bytes ({reason})")
+    raise ValueError(f"{source} must be a SentencePiece model. Received: {len(proto)} bytes ({reason})")
 
 
 def decode_proto(proto):

@@ -89,11 +89,11 @@ def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols
             "`user_defined_symbols` must be distinct and not empty. "
             f"Received: user_defined_symbols={user_defined_symbols}"
         )
-    own = 4 + len(user_defined_symbols)
-    if check_positive("vocabulary_size", vocabulary_size) <= own:
+    num_reserved = 4 + len(user_defined_symbols)
+    if check_positive("vocabulary_size", vocabulary_size) <= num_reserved:
         raise ValueError(
-            f"`vocabulary_size` must be more than {own}, as the 4 special pieces and user_defined_symbols are part of "
-            f"the vocabulary. Received: vocabulary_size={vocabulary_size}"
+            f"`vocabulary_size` must be more than {num_reserved}, as the 4 special pieces and user_defined_symbols are "
+            f"part of the vocabulary. Received: vocabulary_size={vocabulary_size}"
         )
 
 

@@ -45,8 +45,8 @@ class WindowRows(NamedTuple):
         pieces, begin, end = keys(self.starts), keys(starts), keys(ends)
         first = tf.searchsorted(pieces, begin)
         count = tf.size(pieces)
-        own = tf.concat([pieces, [-1]], axis=0)
-        is_there = (first < count) & (tf.gather(own, first) < end)
+        padded = tf.concat([pieces, [-1]], axis=0)
+        is_there = (first < count) & (tf.gather(padded, first) < end)
         places = tf.concat([self.places.flat_values, [-1]], axis=0)
         return starts.with_flat_values(tf.gather(places, tf.where(is_there, first, count)))
 
@@ -89,21 +89,21 @@ class TextWindows(tf.Module):
         room = tf.maximum(_largest(sizes), 1) if self.max_length is None else tf.constant(self.max_length - 2, tf.int64)
         stride = tf.maximum(room // 2, 1)
         counts = 1 + tf.maximum(sizes - room + stride - 1, 0) // stride
-        number = tf.ragged.range(counts)
-        rows = number.value_rowids()
-        begin = tf.minimum(number.flat_values * stride, tf.maximum(tf.gather(sizes, rows) - room, 0))
+        window = tf.ragged.range(counts)
+        rows = window.value_rowids()
+        begin = tf.minimum(window.flat_values * stride, tf.maximum(tf.gather(sizes, rows) - room, 0))
         length = tf.minimum(room, tf.gather(sizes, rows))
         inner = tf.ragged.range(begin, begin + length)
-        own = tf.gather(ids.row_starts(), tf.gather(rows, inner.value_rowids())) + inner.flat_values
-        inner = inner.with_flat_values(tf.gather(ids.flat_values, own))
-        one = tf.ones([inner.nrows(), 1], tf.int32)
-        windows = tf.concat([one * self.tokenizer.bos_id, inner, one * self.tokenizer.eos_id], axis=1)
+        indices = tf.gather(ids.row_starts(), tf.gather(rows, inner.value_rowids())) + inner.flat_values
+        inner = inner.with_flat_values(tf.gather(ids.flat_values, indices))
+        ones = tf.ones([inner.nrows(), 1], tf.int32)
+        windows = tf.concat([ones * self.tokenizer.bos_id, inner, ones * self.tokenizer.eos_id], axis=1)
         token_ids = windows.to_tensor(self.tokenizer.pad_id)
         piece = tf.ragged.range(sizes)
         text = piece.value_rowids()
         # The window whose middle is next.
         chosen = (2 * piece.flat_values - room + stride) // (2 * stride)
-        chosen = tf.clip_by_value(chosen, 0, tf.gather(counts, text) - 1) + tf.gather(number.row_starts(), text)
+        chosen = tf.clip_by_value(chosen, 0, tf.gather(counts, text) - 1) + tf.gather(window.row_starts(), text)
         column = 1 + piece.flat_values - tf.gather(begin, chosen)
         places = chosen * tf.shape(token_ids, tf.int64)[1] + column
         return WindowRows(token_ids, rows, starts, ends, piece.with_flat_values(places))

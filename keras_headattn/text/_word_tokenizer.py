@@ -49,16 +49,18 @@ class WordTokenizer(keras.layers.Layer):
 
     def __init__(self, vocabulary: Path | Sequence[str], lowercase: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
-        place = ""
+        location = ""
         if isinstance(vocabulary, (str, os.PathLike)):
-            place, vocabulary = f" in {vocabulary}", read_lines(vocabulary)
+            location, vocabulary = f" in {vocabulary}", read_lines(vocabulary)
         self.vocabulary = tuple(vocabulary)
         self.lowercase = lowercase
         if not self.vocabulary:
-            raise ValueError(f"`vocabulary` must hold at least one word. Received: vocabulary=[]{place}")
+            raise ValueError(f"`vocabulary` must hold at least one word. Received: vocabulary=[]{location}")
         twice = [word for word, count in collections.Counter(self.vocabulary).items() if count > 1 or not word]
         if twice:
-            raise ValueError(f"`vocabulary` must hold every word once, and no empty one. Received: {twice[:5]}{place}")
+            raise ValueError(
+                f"`vocabulary` must hold every word once, and no empty one. Received: {twice[:5]}{location}"
+            )
         ids = tf.range(2, 2 + len(self.vocabulary), dtype=tf.int32)
         words = tf.lookup.KeyValueTensorInitializer(tf.constant(self.vocabulary, tf.string), ids)
         self._table = tf.lookup.StaticHashTable(words, default_value=1)

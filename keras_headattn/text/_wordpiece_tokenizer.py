@@ -24,8 +24,8 @@ class WordPieceTokenizer(PairTokenizer):
     """WordPiece tokenizer of BERT, inside the TensorFlow graph.
 
     A text is `[CLS] A [SEP]`, a pair `[CLS] A [SEP] B [SEP]` with segment 1 for `B [SEP]`. The vocabulary is saved with
-    the model; a SavedModel needs the package tensorflow-text. Special tokens in a text are ordinary text. Control
-    characters and bytes that are not UTF-8 are dropped. A word of more than 100 characters is one `[UNK]`.
+    the model; a SavedModel needs the package tensorflow-text. Special tokens in a text are ordinary text by default.
+    Control characters and bytes that are not UTF-8 are dropped. A word of more than 100 characters is one `[UNK]`.
 
     Source: Devlin et al. 2019, "BERT: pre-training of deep bidirectional transformers for language understanding"; Song
     et al. 2021, "Fast WordPiece tokenization".
@@ -38,12 +38,13 @@ class WordPieceTokenizer(PairTokenizer):
             first. Default `None`: no limit.
         strip_accents: True to strip accents. Default `None`: as `lowercase`.
         added_tokens: tokens that are never split, such as `["[E1]"]`: str, or dictionaries of `content` and the flags
-            `normalized` (matched in lower-cased text), `lstrip` and `rstrip` (include white space before or after). New
-            ones get the ids after the vocabulary.
+            `normalized` (matched in lower-cased text), `lstrip` and `rstrip` (include white space before or after), and
+            `special` (found only with `special_tokens=True`). New ones get the ids after the vocabulary.
 
     Call arguments:
         texts: string tensor (B,) or (B, 1), or a list of str.
         second_texts: second texts of pairs, equally many. Default `None`: single texts.
+        special_tokens: True to give special tokens in texts, such as `[MASK]`, their ids.
 
     Returns:
         int32 tensor (B, n), padded with `pad_id`; for pairs a dictionary of `token_ids` and `segment_ids`, padded with
@@ -72,11 +73,11 @@ class WordPieceTokenizer(PairTokenizer):
         added_tokens: Sequence[str | dict[str, Any]] = (),
         **kwargs: Any,
     ):
-        vocabulary, place = _read_vocabulary(vocabulary)
+        vocabulary, locate = _read_vocabulary(vocabulary)
         super().__init__(vocabulary, max_length, added_tokens, **kwargs)
         self.lowercase = lowercase
         self.strip_accents = strip_accents
-        _check_pieces(self._base, place)
+        _check_pieces(self._base, locate)
         self._find_special(SPECIALS)
         # `lower_case_nfd_strip_accents` would also decompose signs such as ² and …, unlike BERT.
         self._graph_tokenizer = tensorflow_text.FastBertTokenizer(
@@ -135,24 +136,24 @@ def _read_vocabulary(vocabulary):
     return tokens, lambda index: f"{vocabulary}, line {index + 1}"
 
 
-def _check_pieces(tokens, place):
+def _check_pieces(tokens, locate):
     first = {}
     for index, token in enumerate(tokens):
         if not is_token(token):
-            raise ValueError(f"A token must be a non-empty str without NUL. Received: {token!r} in {place(index)}")
+            raise ValueError(f"A token must be a non-empty str without NUL. Received: {token!r} in {locate(index)}")
         if len(token.removeprefix("##").encode("utf-8")) > MAX_BYTES:
             raise ValueError(
-                f"A token must have at most {MAX_BYTES} bytes. Received: {token[:20]!r}... in {place(index)}"
+                f"A token must have at most {MAX_BYTES} bytes. Received: {token[:20]!r}... in {locate(index)}"
             )
         if first.setdefault(token, index) != index:
             raise ValueError(
-                f"`vocabulary` must hold every token once. Received: {token!r} in {place(index)}, as in "
-                f"{place(first[token])}"
+                f"`vocabulary` must hold every token once. Received: {token!r} in {locate(index)}, as in "
+                f"{locate(first[token])}"
             )
     if set(tokens) <= {*SPECIALS.values(), "##"}:
         raise ValueError(
             "`vocabulary` must hold at least one piece beside the special tokens. "
-            f"Received: {len(tokens)} tokens in {place(0).partition(', line ')[0]}"
+            f"Received: {len(tokens)} tokens in {locate(0).partition(', line ')[0]}"
         )
 
 

@@ -8,7 +8,7 @@ from keras_headattn.training._callbacks.cluster_report import ClusterReport
 from keras_headattn.training._callbacks.curves import TensorBoardCurves
 from keras_headattn.training._callbacks.gradient_norm import GradientNorm
 from keras_headattn.training._callbacks.head_distances import HeadDistances
-from keras_headattn.training._callbacks.head_norms import HeadNorms
+from keras_headattn.training._callbacks.head_statistics import HeadStatistics
 from keras_headattn.training._callbacks.progress import Progress
 from keras_headattn.training._callbacks.projector import write_projector
 from keras_headattn.training._distribution.cluster import cluster_from_environment
@@ -25,7 +25,7 @@ __all__ = [
     "EpochScore",
     "GradientNorm",
     "HeadDistances",
-    "HeadNorms",
+    "HeadStatistics",
     "Model",
     "Progress",
     "Resume",

@@ -29,7 +29,7 @@ from recipes.answer.squad import read_squad
 from recipes.answer.train import evaluate, load_answerer, train, write
 from recipes.engine.command import Command, portions
 from recipes.engine.recipe import Recipe, check_readable
-from recipes.engine.texts.lines import sides_of
+from recipes.engine.texts.predicting import sides_of
 
 
 def _check_files(config):
@@ -67,9 +67,9 @@ def _predict(options):
     done = 0
     for lines in portions(options.file):
         numbers, sides = sides_of(lines, True, options.file, done)
-        found = dict(zip(numbers, answerer(*sides), strict=True))
+        answers = dict(zip(numbers, answerer(*sides), strict=True))
         for line in range(done + 1, done + len(lines) + 1):
-            print(_row(found[line]) if line in found else "", flush=True)
+            print(_row(answers[line]) if line in answers else "", flush=True)
         done += len(lines)
 
 

@@ -4,9 +4,8 @@ import numpy as np
 
 from recipes.answer.demo import number_questions
 from recipes.answer.squad import Question, Questions, read_squad
-from recipes.engine.corpora import Corpora, named_files
+from recipes.engine.data import Corpora, load_tfds, named_files
 from recipes.engine.settings import VALIDATION_SHARE
-from recipes.engine.tfds import load_tfds
 
 
 def read_corpora(config):
@@ -59,9 +58,9 @@ def _read_tfds(name, split):
     """Reads a split of `squad` of TensorFlow Datasets, which downloads it on first use."""
     with load_tfds(name) as tfds:
         rows = tfds.as_numpy(tfds.load(name, split=split))
-    found = []
+    questions = []
     for row in rows:
         answers = zip(row["answers"]["text"], row["answers"]["answer_start"].tolist(), strict=True)
         answers = () if row.get("is_impossible") else tuple((text.decode(), start) for text, start in answers)
-        found.append(Question(*(row[key].decode() for key in ("id", "question", "context")), answers))
-    return Questions(found, f"{name}, {split}")
+        questions.append(Question(*(row[key].decode() for key in ("id", "question", "context")), answers))
+    return Questions(questions, f"{name}, {split}")

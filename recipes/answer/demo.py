@@ -21,12 +21,12 @@ def number_questions(train_size=6_000, validation_size=400, test_size=400, seed=
     """
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     split_of = assign_numbers(seed)
-    found = {}
-    for place, (name, size) in enumerate(sizes.items()):
-        rng = np.random.default_rng([seed, place, 4])
-        rows = [_question(rng, f"{name}{number}", number % 3 < 2, split_of == place) for number in range(size)]
-        found[name] = Questions(rows, f"number questions, {name}")
-    return found
+    questions = {}
+    for split, (name, size) in enumerate(sizes.items()):
+        rng = np.random.default_rng([seed, split, 4])
+        rows = [_question(rng, f"{name}{index}", index % 3 < 2, split_of == split) for index in range(size)]
+        questions[name] = Questions(rows, f"number questions, {name}")
+    return questions
 
 
 def _question(rng, name, has_answer, is_here):
@@ -38,7 +38,7 @@ def _question(rng, name, has_answer, is_here):
         if has_answer and index == asked:
             answers = ((amount, len(context) + len(begin)),)
         context += f"{begin}{amount} {thing}. "
-    person = people[asked] if has_answer else rng.choice([each for each in NAMES if each not in people])
+    person = people[asked] if has_answer else rng.choice([candidate for candidate in NAMES if candidate not in people])
     return Question(name, f"How many {things[asked]} does {person} have?", context.strip(), answers)
 
 

@@ -10,18 +10,24 @@ from recipes.engine.progress import progress_bar
 
 def make_answerer(config, model, tokenizer, threshold=None, top=1):
     """Returns the `QuestionAnswerer` of a run."""
-    sizes = {name: getattr(config, name) for name in WINDOWS}
-    return QuestionAnswerer(model, tokenizer, **sizes, top=top, threshold=threshold)
+    return QuestionAnswerer(model, tokenizer, **window_arguments(config), top=top, threshold=threshold)
 
 
-WINDOWS = ("max_length", "stride", "max_question_length", "max_answer_length")
+def window_arguments(config):
+    """Returns the arguments of `QuestionAnswerer` and of its export that say how questions and contexts are read."""
+    return dict(
+        max_length=config.max_length,
+        stride=config.stride,
+        max_question_length=config.max_question_length,
+        max_answer_length=config.max_answer_length,
+    )
 
 
 def answers_to(answerer, questions, quiet=True):
     """Returns the `Answer` of each of `Questions` by its id."""
     sides = [[getattr(row, side) for row in questions.rows] for side in ("question", "context")]
-    found = answerer(*sides, progress_bar(f"Answering {questions.name}", len(questions), quiet))
-    return {row.id: answer for row, answer in zip(questions.rows, found, strict=True)}
+    answers = answerer(*sides, progress_bar(f"Answering {questions.name}", len(questions), quiet))
+    return {row.id: answer for row, answer in zip(questions.rows, answers, strict=True)}
 
 
 def score_of(answers, questions, threshold=None):

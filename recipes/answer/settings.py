@@ -2,7 +2,7 @@
 
 from keras_headattn.models import SpanAnswerer
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import named_files
+from recipes.engine.data import named_files
 from recipes.engine.encoder_settings import FineTuning, head_arguments
 from recipes.engine.settings import Examples, Settings, TextFiles
 
@@ -35,9 +35,11 @@ class Windows:
 
     title = "model"
 
-    stride: int = option(128, "pieces from the begin of a window of the context to that of the next", at_least=1)
-    max_question_length: int = option(64, "pieces of a question; longer ones are cut", at_least=1)
-    max_answer_length: int = option(30, "most pieces of an answer", changeable=True, at_least=1)
+    stride: int = option(128, "word pieces between the beginnings of two windows of the context", at_least=1)
+    max_question_length: int = option(
+        64, "largest number of word pieces of a question, which is cut after them", at_least=1
+    )
+    max_answer_length: int = option(30, "largest number of word pieces of an answer", changeable=True, at_least=1)
     model_arguments: dict = head_arguments(SpanAnswerer)
 
 
@@ -62,8 +64,7 @@ class AnswerConfig(Data, Windows, FineTuning):
     SOURCES = ("train", "tfds", "embedded")
     MOST_USED = ("train", "validation", "test", "checkpoint", "batch_size", *Settings.MOST_USED)
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         if self.max_length <= self.max_question_length + 4:
             raise ValueError(
                 "--max-length must leave room for a context beside a question and four special pieces. "

@@ -79,40 +79,40 @@ def read_squad(path: Path) -> Questions:
     return Questions(rows, str(path))
 
 
-def _rows(value: Any, place: str) -> Iterator[Question]:
-    for number, article in enumerate(_get(value, "data", list, place)):
-        where = f"{place}, data[{number}]"
+def _rows(value: Any, location: str) -> Iterator[Question]:
+    for article_index, article in enumerate(_get(value, "data", list, location)):
+        where = f"{location}, data[{article_index}]"
         for index, paragraph in enumerate(_get(article, "paragraphs", list, where)):
             there = f"{where}.paragraphs[{index}]"
             context = _get(paragraph, "context", str, there)
             for row in _get(paragraph, "qas", list, there):
                 name = _get(row, "id", str, there)
-                here = f"{place}, question {name}"
+                here = f"{location}, question {name}"
                 question = _get(row, "question", str, here)
                 is_impossible = _get({"is_impossible": False, **row}, "is_impossible", bool, here)
                 answers = () if is_impossible else _answers(row, context, here)
                 yield Question(name, question, context, answers)
 
 
-def _answers(row, context, place):
-    found = []
-    for answer in _get({"answers": [], **row}, "answers", list, place):
-        text, start = _get(answer, "text", str, place), _get(answer, "answer_start", int, place)
+def _answers(row, context, location):
+    answers = []
+    for answer in _get({"answers": [], **row}, "answers", list, location):
+        text, start = _get(answer, "text", str, location), _get(answer, "answer_start", int, location)
         if not text.strip() or start < 0 or context[start : start + len(text)] != text:
             there = context[max(start, 0) : max(start, 0) + max(len(text), 20)]
             raise ValueError(
-                f"{place}: an answer must stand in the context at its `answer_start`. "
+                f"{location}: an answer must stand in the context at its `answer_start`. "
                 f"Received: {text!r} at {start}, where there is {there!r}"
             )
-        found.append((text, start))
-    return tuple(found)
+        answers.append((text, start))
+    return tuple(answers)
 
 
-def _get(value, name, kind, place):
+def _get(value, name, kind, location):
     """Returns a field of a JSON object, of this type."""
     if not isinstance(value, dict) or type(value.get(name)) is not kind:
         received = value.get(name) if isinstance(value, dict) else value
-        raise ValueError(f"{place} must have `{name}`, of type {kind.__name__}. Received: {received!r:.80}")
+        raise ValueError(f"{location} must have `{name}`, of type {kind.__name__}. Received: {received!r:.80}")
     return value[name]
 
 
@@ -126,8 +126,8 @@ def write_squad(questions: Questions, path: Path) -> None:
     paragraphs: dict[str, list[dict[str, Any]]] = {}
     for row in questions.rows:
         answers = [{"text": text, "answer_start": start} for text, start in row.answers]
-        given = {"id": row.id, "question": row.question, "answers": answers, "is_impossible": not answers}
-        paragraphs.setdefault(row.context, []).append(given)
+        entry = {"id": row.id, "question": row.question, "answers": answers, "is_impossible": not answers}
+        paragraphs.setdefault(row.context, []).append(entry)
     article = {"title": "", "paragraphs": [{"context": context, "qas": qas} for context, qas in paragraphs.items()]}
     write_json({"version": "v2.0", "data": [article]}, path)
 
@@ -225,8 +225,8 @@ def score_answers(
     if odds is not None:
         empty = np.array([not predictions[row.id] for row in questions.rows])
         for name, values in raw.items():
-            best, place = _best_threshold(values, has_answer, empty, odds)
-            scores |= {f"best_{name}": 100 * best, f"best_{name}_thresh": place}
+            best, best_threshold = _best_threshold(values, has_answer, empty, odds)
+            scores |= {f"best_{name}": 100 * best, f"best_{name}_thresh": best_threshold}
     return scores
 
 

@@ -7,14 +7,27 @@ from keras_headattn.models import SpanAnswerer
 from keras_headattn.serving import export_question_answerer, write_examples
 from keras_headattn.text import QuestionWindows
 from recipes.answer.data import read_corpora, read_tests
-from recipes.answer.predicting import WINDOWS, answers_to, fitted_threshold, make_answerer, score_of, write_answers
+from recipes.answer.predicting import (
+    answers_to,
+    fitted_threshold,
+    make_answerer,
+    score_of,
+    window_arguments,
+    write_answers,
+)
 from recipes.engine import lora
-from recipes.engine.corpora import named_apart
-from recipes.engine.encoders import check_encoder, make_encoder, saved_tokenizer
-from recipes.engine.fine_tuning import fine_tuning_optimizer, make_tokenizer, warmup_steps, with_reduction
-from recipes.engine.fingerprint import fingerprint
-from recipes.engine.fresh_process import packages_of, smoke_test
-from recipes.engine.optimizer import column_trainer
+from recipes.engine.data import fingerprint, named_apart
+from recipes.engine.encoders import (
+    check_encoder,
+    fine_tuning_optimizer,
+    make_encoder,
+    make_tokenizer,
+    saved_tokenizer,
+    warmup_steps,
+    with_reduction,
+)
+from recipes.engine.exporting import packages_of, smoke_test
+from recipes.engine.modelling import column_trainer
 
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
@@ -64,9 +77,9 @@ def fit(run, questions, tokenizer):
     )
 
     def model():
-        found = run.load_pruned() or make_model(config, tokenizer.vocabulary_size)
-        lora.adapt(found.encoder, config)
-        return found
+        network = run.load_pruned() or make_model(config, tokenizer.vocabulary_size)
+        lora.adapt(network.encoder, config)
+        return network
 
     run.fit(
         batches,
@@ -162,14 +175,13 @@ def score(run, config, model, tests, questions=None):
 def write(run, config, model, folder, questions=None):
     """Writes a SavedModel, and tries it on some questions of a test set if there are any."""
     tokenizer = saved_tokenizer(run.folder / "tokenizer.json")
-    sizes = {name: getattr(config, name) for name in WINDOWS}
-    given = dict(threshold=threshold_of(run, config, model, questions), run=config.run, **config.export_arguments)
-    path = export_question_answerer(model, tokenizer, folder, **sizes, **given)
+    arguments = dict(threshold=threshold_of(run, config, model, questions), run=config.run, **config.export_arguments)
+    path = export_question_answerer(model, tokenizer, folder, **window_arguments(config), **arguments)
     if not (questions and config.samples):
         return
     rows = next(iter(questions.tests.values()), questions.validation).sample(config.samples, config.seed).rows
     write_examples(path, [{"question": row.question, "context": row.context} for row in rows])
-    given = {side: [getattr(row, side) for row in rows] for side in ("question", "context")}
-    for row, found in zip(rows, smoke_test(path, SMOKE_TEST, given, *packages_of(tokenizer)), strict=True):
+    inputs = {side: [getattr(row, side) for row in rows] for side in ("question", "context")}
+    for row, answer in zip(rows, smoke_test(path, SMOKE_TEST, inputs, *packages_of(tokenizer)), strict=True):
         truth = " | ".join(dict.fromkeys(text for text, _ in row.answers)) or "no answer"
-        print(f"  {row.question} {row.context}\n    -> {found}, labelled {truth}")
+        print(f"  {row.question} {row.context}\n    -> {answer}, labelled {truth}")

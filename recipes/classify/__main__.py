@@ -21,8 +21,8 @@ sst5.
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.train import evaluate, load_predictor, train, write
 from recipes.engine.recipe import Recipe, check_readable
-from recipes.engine.texts.explain import explain_command
-from recipes.engine.texts.lines import classify_command
+from recipes.engine.texts.explaining import explain_command
+from recipes.engine.texts.predicting import classify_command
 from recipes.engine.texts.settings import COLUMNS, OF_FILES
 
 

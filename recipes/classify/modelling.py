@@ -8,9 +8,8 @@ from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePai
 from recipes.classify.naive_bayes import NaiveBayesRegression
 from recipes.classify.settings import WIDTH
 from recipes.classify.text import embedding_width
-from recipes.engine import heads
-from recipes.engine.arguments import split_arguments
-from recipes.engine.config import passing_on
+from recipes.engine import modelling
+from recipes.engine.config import passing_on, split_arguments
 
 CONVOLUTIONS = (3, 4, 5)  # their widths, in tokens
 
@@ -24,12 +23,12 @@ def make_classifier(config, vocabulary_size, num_classes):
         return classifier
     common = dict(kernel_regularizer=regularizer, seed=config.seed)
     model = SentencePairClassifier if config.is_pair else SentenceClassifier
-    given = {
+    model_arguments = {
         name: value for name, value in config.model_arguments.items() if name not in ("embedding_dim", "hidden_dim")
     }
     encoders = {"bilstm": BiLSTMEncoder, "transformer": TransformerEncoder, "cnn": make_cnn}
     encoder = encoders[config.encoder]
-    of_model, of_encoder = split_arguments(given, model, encoder)
+    of_model, of_encoder = split_arguments(model_arguments, model, encoder)
     if config.encoder == "transformer":
         of_encoder["attention"] = make_attention(config)
     with passing_on("model_arguments"):
@@ -51,7 +50,7 @@ def make_pooling(config, regularizer):
         config.pooling_heads,
         config.pooling_dim,
         kernel_regularizer=regularizer,
-        head_regularizer=heads.make_head_regularizer(
+        head_regularizer=modelling.make_head_regularizer(
             config.attention_regularizer, config.attention_regularizer_arguments
         ),
         name="pooling",
@@ -85,4 +84,4 @@ def make_attention(config):
     if config.encoder != "transformer":
         return None
     width = embedding_width(config.embeddings, config.model_arguments.get("embedding_dim"))
-    return heads.make_attention(config, width, 4, max_length=config.max_length)
+    return modelling.make_attention(config, width, 4, max_length=config.max_length)

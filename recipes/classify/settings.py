@@ -19,10 +19,10 @@ class Words:
     title = "words"
 
     tokens: str = option("words", "words, split in the graph; pieces: SentencePiece", ("words", "pieces"))
-    vocabulary_size: int = option(30_000, "the most frequent words, or the pieces", at_least=8)
-    min_count: int = option(1, "words that are rarer in the training set are unknown", at_least=1)
-    lowercase: bool = option(True, "lower-case all text")
-    max_length: int = option(200, "tokens of a text that are read; the rest is cut off", at_least=1)
+    vocabulary_size: int = option(30_000, "size of the vocabulary, in words or pieces", at_least=8)
+    min_count: int = option(1, "smallest number of times that a known word occurs in the training set", at_least=1)
+    lowercase: bool = option(True, "convert all text to lower case")
+    max_length: int = option(200, "largest number of tokens of a text, which is cut after them", at_least=1)
     embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with", metavar="FILE")
 
 
@@ -34,11 +34,12 @@ class Model:
 
     encoder: str = option(
         "bilstm",
-        "what the heads of the pooling look at; baselines without heads: cnn, Kim 2014, and naive_bayes, logistic "
+        "encoder whose states the pooling attends to; baselines without heads: cnn, Kim 2014, and naive_bayes, "
+        "logistic "
         "regression on naive Bayes features of words and bigrams",
         ("bilstm", "transformer", *WITHOUT_HEADS),
     )
-    pooling_heads: int = option(30, "heads of the pooling", at_least=1)
+    pooling_heads: int = option(30, "number of heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
     # `embedding_dim` defaults to that of `embeddings`; `hidden_dim` is the feed-forward width of a Transformer
     model_arguments: dict = model_arguments(SentencePairClassifier, BiLSTMEncoder, TransformerEncoder)
@@ -66,8 +67,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     optimizer_arguments: dict = optimizer_arguments({name: [cls] for name, cls in OPTIMIZERS.items()})
     l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
             raise ValueError(f"--labels must be two different ones or more. Received: labels={self.labels}")
         if dropped := set(self.labels) & set(self.drop_labels):
@@ -113,8 +113,8 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     @property
     def without_effect(self):
         """Settings without effect: a BiLSTM has no attention but that of the pooling, baselines have none."""
-        found = () if self.encoder == "transformer" else ("attention", "num_heads")
-        return (*found, "pooling_heads", "pooling_dim") if self.encoder in WITHOUT_HEADS else found
+        names = () if self.encoder == "transformer" else ("attention", "num_heads")
+        return (*names, "pooling_heads", "pooling_dim") if self.encoder in WITHOUT_HEADS else names
 
     @property
     def attention_shape(self):
@@ -122,8 +122,8 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
 
         The width of word vectors, which are not read here, is taken for one that the heads divide.
         """
-        own = super().attention_shape
-        return (own[0] if self.embeddings and not self.model_arguments.get("embedding_dim") else self.width), own[1]
+        shape = super().attention_shape
+        return (shape[0] if self.embeddings and not self.model_arguments.get("embedding_dim") else self.width), shape[1]
 
     def changed(self, given):
         """Returns these settings with others in their place, as for all recipes. Word vectors bring their own width."""

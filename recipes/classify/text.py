@@ -7,7 +7,7 @@ import numpy as np
 from keras_headattn._files import read_lines
 from keras_headattn.metrics import read_word_vectors
 from recipes.classify.settings import WIDTH
-from recipes.engine.vocabularies import learn_tokenizer
+from recipes.engine.data import learn_tokenizer
 
 FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}
 
@@ -84,8 +84,8 @@ def assign_word_vectors(embedding, tokenizer, vectors):
     [3.0, 4.0]
     """
     values = np.array(embedding.embeddings)
-    ids = [number for number, word in enumerate(tokenizer.vocabulary, 2) if word in vectors]
+    ids = [token_id for token_id, word in enumerate(tokenizer.vocabulary, 2) if word in vectors]
     if ids:
-        values[ids] = [vectors[tokenizer.id_to_token(number)] for number in ids]
+        values[ids] = [vectors[tokenizer.id_to_token(token_id)] for token_id in ids]
         embedding.embeddings.assign(values)
     return ids

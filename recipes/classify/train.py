@@ -6,12 +6,19 @@ from recipes.classify.modelling import make_classifier
 from recipes.classify.predicting import Predictor
 from recipes.classify.settings import OPTIMIZERS
 from recipes.classify.text import encode_columns, load_embeddings, make_tokenizer
-from recipes.engine.optimizer import column_trainer, make_optimizer
+from recipes.engine.modelling import column_trainer, make_optimizer
 from recipes.engine.texts import evaluation
 from recipes.engine.texts.data import load_corpora, read_tests
-from recipes.engine.texts.exporting import try_samples, write_classifier
 from recipes.engine.texts.targets import KINDS
-from recipes.engine.texts.training import keep_labels, kept_labels, make_batches, model_inputs, start_at_mean
+from recipes.engine.texts.training import (
+    keep_labels,
+    kept_labels,
+    make_batches,
+    model_inputs,
+    start_at_mean,
+    try_samples,
+    write_classifier,
+)
 
 
 def train(config, session):
@@ -49,7 +56,7 @@ def targets_of(config, names=None, corpus=None):
 
 def tokenizer_of(run, config, train=None):
     """Returns the tokenizer of a run, which is learned from a training set if the run's folder lacks it."""
-    options = {name: getattr(config, name) for name in ("vocabulary_size", "min_count", "lowercase")}
+    options = dict(vocabulary_size=config.vocabulary_size, min_count=config.min_count, lowercase=config.lowercase)
     return make_tokenizer(train, run.folder, config.tokens, **options)
 
 

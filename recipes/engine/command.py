@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from keras_headattn._files import decode_lines
 from keras_headattn._sentences import read_sentences, sentences_of
-from recipes.engine.arguments import suggestion
+from recipes.engine.config import suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ def run_command(name, doc, commands, arguments=None):
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     default = next(iter(commands))
     if arguments[:1] in (["-h"], ["--help"]):
-        lines = [f"  {each:<12} {command.help}" for each, command in commands.items()]
+        lines = [f"  {command_name:<12} {command.help}" for command_name, command in commands.items()]
         print(doc.strip(), f"\nCommands, each with its own --help; without one, {default}:", *lines, sep="\n")
         return
     is_named = bool(arguments) and not arguments[0].startswith("-")
@@ -57,20 +57,45 @@ def run_command(name, doc, commands, arguments=None):
 class Parser(argparse.ArgumentParser):
     """Parser that takes no abbreviated options, and suggests the option that a wrong one may stand for."""
 
-    def __init__(self, **arguments):
-        super().__init__(allow_abbrev=False, **arguments)
-
     sources = ()  # names of the settings that name the data
 
+    def __init__(self, **arguments):
+        super().__init__(allow_abbrev=False, add_help=False, **arguments)
+        self._help = self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this help")
+        self._last_shown = None
+
+    def shorten_help(self, last):
+        """Lets `--help` show options up to the group `last`, and the epilog; `--help all` shows all."""
+        self._last_shown, self._help.nargs, self._help.const, self._help.metavar = last, "?", "", "all"
+
+    def format_shown(self):
+        """Returns the help that `--help` shows."""
+        if self._last_shown is None:
+            return self.format_help()
+        parts = self.format_help().split("\n\n")
+        (last,) = [index for index, part in enumerate(parts) if part.startswith(f"{self._last_shown}:")]
+        return "\n\n".join([*parts[: last + 1], f"All options: {self.prog} --help all", parts[-1]])
+
     def error(self, message):
-        begin, found, unknown = message.partition("unrecognized arguments: ")
-        if found:
+        begin, separator, unknown = message.partition("unrecognized arguments: ")
+        if separator:
             names = [name for name in self._option_string_actions if name.startswith("--")]
             unknown = unknown.split()[0].partition("=")[0]
-            data = " or ".join(f"--{name.replace('_', '-')}" for name in self.sources)
+            *most, last = (f"--{name.replace('_', '-')}" for name in self.sources or ("",))
+            data = f"{', '.join(most)} or {last}"
             is_data = self.sources and unknown in ("--train", "--data", "--input")
             message += f" (data are named by {data})" if is_data else suggestion(unknown, names)
         super().error(message)
+
+
+class _Help(argparse.Action):
+    """Prints the help, of the most used options or with `all` of all, and ends."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if values and values != "all":
+            parser.error(f"--help takes nothing or all. Received: {values}")
+        print(parser.format_help() if values else parser.format_shown(), end="")
+        parser.exit()
 
 
 def make_parser(name, doc):
@@ -105,9 +130,9 @@ def sentences_in(file):
     return sentences_of(decode_lines(sys.stdin.buffer, "standard input", strip=False), "standard input")
 
 
-def place_in(file, number):
+def place_in(file, line_number):
     """Names the place of a line in errors."""
-    return f"{'standard input' if file == '-' else file}, line {number}"
+    return f"{'standard input' if file == '-' else file}, line {line_number}"
 
 
 def portions(file, size=256):

@@ -1,9 +1,11 @@
-"""Typed settings: a dataclass that is also a command line and a JSON file."""
+"""Typed settings: a dataclass that is also a command line and a JSON file; the arguments that settings pass on."""
 
 import argparse
 import ast
 import contextlib
 import dataclasses
+import difflib
+import inspect
 import json
 import operator
 import types
@@ -11,11 +13,18 @@ import typing
 from dataclasses import fields
 
 from keras_headattn._files import read_json, write_atomically
-from recipes.engine.arguments import check_arguments, passed_on
 
 PATHS = ("FILE", "FOLDER", "PATH")  # the `metavar` of settings that are paths
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 LONGEST_CHOICES = 60  # characters beside an option; longer lists are in its help text
+REQUIRED = inspect.Parameter.empty  # stands for no default
+# Arguments that come from settings of other names, or from none.
+GIVEN_OTHERWISE = {
+    "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
+    "embeddings", "embeddings_initializer", "kind", "pooler", "forbidden_ids", "weights", "include_top", "input_tensor",
+    "input_shape", "classes", "classifier_activation", "return_stages", "weight_regularizer", "stage_depths",
+    "seed", "name", "rates", "verbose",
+}  # fmt: skip
 
 
 def option(default, help, choices=None, changeable=False, metavar=None, of=(), **limits):
@@ -46,8 +55,8 @@ def settings(**defaults):
         inherited = {field.name: field for base in bases for field in fields(base)}
         for name, default in defaults.items():
             cls.__annotations__ = {**cls.__dict__.get("__annotations__", {}), name: inherited[name].type}
-            given = default if isinstance(default, dataclasses.Field) else option(default, **inherited[name].metadata)
-            setattr(cls, name, given)
+            field = default if isinstance(default, dataclasses.Field) else option(default, **inherited[name].metadata)
+            setattr(cls, name, field)
         return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     return decorate
@@ -79,13 +88,13 @@ def takers(config, field):
 def check_passed_on(config):
     """Checks the names and types of all arguments that settings pass on."""
     for field in fields(config):
-        own = default_of(field)
-        if found := takers(config, field):
-            names = " and ".join(taker.__name__ for taker in found)
-            known = passed_on(found) | own
+        default = default_of(field)
+        if constructors := takers(config, field):
+            names = " and ".join(taker.__name__ for taker in constructors)
+            known = passed_on(constructors) | default
             check_arguments(flag(field.name), getattr(config, field.name), known, names)
-        elif own and isinstance(own, dict):
-            check_arguments(flag(field.name), getattr(config, field.name), own, "the setting")
+        elif default and isinstance(default, dict):
+            check_arguments(flag(field.name), getattr(config, field.name), default, "the setting")
 
 
 @contextlib.contextmanager
@@ -112,26 +121,26 @@ def add_options(parser, cls, names=None, default=None, first=None):
     most_used = [name for name in cls.MOST_USED if name in known] if first else []
     for name in most_used:
         _add_option(first, known[name], hints[name], default)
-    for title, own in _by_title(cls, [name for name in known if name not in most_used]).items():
+    for title, field_names in _by_title(cls, [name for name in known if name not in most_used]).items():
         group = parser.add_argument_group(title) if default is None else parser
-        for name in own:
+        for name in field_names:
             _add_option(group, known[name], hints[name], default)
 
 
 def _by_title(cls, names):
     """Names of fields by the title of the class that has them; a title stands where its most basic class does."""
     homes = {name: home for home in cls.__mro__ for name in home.__dict__.get("__annotations__", {})}
-    found = {}
+    groups = {}
     for home in cls.__mro__:
-        if own := [name for name in names if homes[name] is home]:
-            found[home.title] = own + found.pop(home.title, [])
-    return found
+        if field_names := [name for name in names if homes[name] is home]:
+            groups[home.title] = field_names + groups.pop(home.title, [])
+    return groups
 
 
 def _add_option(group, field, hint, default):
     kind, many, optional = _kind(hint)
-    own = default_of(field)
-    shown = default or ("none" if own in (None, "", (), {}) else " ".join(map(str, own)) if many else own)
+    value = default_of(field)
+    shown = default or ("none" if value in (None, "", (), {}) else " ".join(map(str, value)) if many else value)
     if isinstance(shown, dict):
         shown = " ".join(f"{name}={_text_of(value)}" for name, value in shown.items())
     choices = field.metadata["choices"]
@@ -155,7 +164,7 @@ def _add_option(group, field, hint, default):
 def _described(of):
     """Returns the arguments of constructors, for the help text."""
     takes = dict.fromkeys(map(tuple, of.values() if isinstance(of, dict) else [of] if of else ()))
-    names = [f"{' and '.join(taker.__name__ for taker in found)}: {', '.join(passed_on(found))}" for found in takes]
+    names = [f"{' and '.join(taker.__name__ for taker in group)}: {', '.join(passed_on(group))}" for group in takes]
     return f". {'. '.join(names)}" if names else ""
 
 
@@ -171,13 +180,13 @@ class _Arguments(argparse.Action):
 
 def read_arguments(texts):
     """Turns `["alpha=0.1", "mixture=random,dense"]` into a dictionary of constructor arguments."""
-    found = {}
+    arguments = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()):
             raise ValueError(f"Arguments are given as NAME=VALUE. Received: {text}")
-        found[name] = _value(value)
-    return found
+        arguments[name] = _value(value)
+    return arguments
 
 
 def _value(text):
@@ -234,13 +243,13 @@ def load_config(cls, path, recipe):
     values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
-    found = values.pop("recipe", None)
-    if found is None:
+    stored_recipe = values.pop("recipe", None)
+    if stored_recipe is None:
         raise ValueError(
             f"{path} has no entry `recipe`, so it is no run's config.json. Received: {', '.join(values) or '{}'}"
         )
-    if found != recipe:
-        raise ValueError(f"{path} is of recipes.{found}. Received: {path} for recipes.{recipe}")
+    if stored_recipe != recipe:
+        raise ValueError(f"{path} is of recipes.{stored_recipe}. Received: {path} for recipes.{recipe}")
     unknown = sorted(values.keys() - {field.name for field in fields(cls)})
     if unknown:
         raise ValueError(
@@ -291,3 +300,84 @@ def _checked(name, value, hint, choices):
     if choices and value not in choices:
         raise ValueError(f"Setting `{name}` must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}")
     return value
+
+
+def arguments_of(taker):
+    """Returns the arguments of a function, or of the constructors of a class and its bases of the same package.
+
+    Its own come before those of its bases. The default of one without is `REQUIRED`.
+
+    >>> from keras_headattn.layers import InteractingHeadAttention, LuongAttention
+    >>> list(arguments_of(InteractingHeadAttention))[:4], arguments_of(LuongAttention)["num_heads"]
+    (['num_heads', 'key_dim', 'value_dim', 'interaction'], 1)
+    """
+    functions = [taker]
+    if inspect.isclass(taker):
+        package = taker.__module__.partition(".")[0]
+        bases = [base for base in inspect.getmro(taker) if base.__module__.partition(".")[0] == package]
+        functions = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+    arguments = {}
+    for function in functions:
+        for name, argument in inspect.signature(function).parameters.items():
+            if name != "self" and argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
+                arguments.setdefault(name, argument.default)
+    return arguments
+
+
+def passed_on(takers):
+    """Returns the optional arguments, with their defaults, that settings may pass on to classes or functions.
+
+    >>> from keras_headattn.models import SentenceClassifier
+    >>> passed_on([SentenceClassifier])
+    {'pooling': None, 'mlp_dim': 2000, 'dropout': 0.5}
+    """
+    arguments = {}
+    for taker in takers:
+        arguments = arguments_of(taker) | arguments
+    return {name: value for name, value in arguments.items() if value is not REQUIRED and name not in GIVEN_OTHERWISE}
+
+
+def split_arguments(arguments, *takers):
+    """Splits arguments among several constructors: a dictionary for each, of those that it takes."""
+    return [{name: value for name, value in arguments.items() if name in passed_on([taker])} for taker in takers]
+
+
+def switches_with_words(taker):
+    """Returns the names of a class's arguments that are a boolean or a word for a further form: use_gate=head.
+
+    >>> from keras_headattn.layers import MultiHeadAttention
+    >>> sorted(switches_with_words(MultiHeadAttention))
+    ['exclusive', 'use_bias', 'use_gate']
+    """
+    functions = [vars(base)["__init__"] for base in taker.__mro__ if "__init__" in vars(base)]
+    arguments = [argument for function in functions for argument in inspect.signature(function).parameters.values()]
+    return {argument.name for argument in arguments if argument.annotation == bool | str}
+
+
+def check_arguments(option, arguments, known, owner, words=()):
+    """Checks names of arguments, and their types against those of the defaults; their owner checks the values.
+
+    `known` has the defaults by name; `option` and `owner`, which takes them, are for errors. Arguments in `words` may
+    be text as well.
+    """
+    if unknown := [name for name in arguments if name not in known]:
+        near = suggestion(unknown[0], known)
+        has, takes = ("have", "take") if " and " in owner else ("has", "takes")
+        said = f"{has} no such argument" if near else f"{takes} {', '.join(known)}"
+        raise ValueError(f"{option}: {owner} {said}. Received: {', '.join(unknown)}{near}")
+    for name, value in arguments.items():
+        kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(known[name]))
+        if value is None or not kinds or (isinstance(value, str) and name in words):
+            continue
+        if not isinstance(value, kinds) or isinstance(value, bool) != (bool in kinds):
+            raise ValueError(f"{option}: `{name}` must be {kinds[-1].__name__}. Received: {name}={value!r}")
+
+
+def suggestion(name, names):
+    """Returns `" (did you mean alpha?)"` for `alhpa`; `""` where no name is near.
+
+    >>> suggestion("alhpa", ["alpha", "beta"])
+    ' (did you mean alpha?)'
+    """
+    near = difflib.get_close_matches(name, names, 1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -4,19 +4,19 @@ import dataclasses
 
 import keras
 
-from keras_headattn.models import Bert
+from keras_headattn.models import Bert, ModernBert
 from keras_headattn.optimizers import AdamWeightDecay
 from recipes.engine.config import option, settings
+from recipes.engine.encoders import encoder_shape, run_settings
 from recipes.engine.lora import Lora
-from recipes.engine.pretrained import run_settings
 from recipes.engine.settings import Serving, Settings, model_arguments, optimizer_arguments
 
 OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 
 
 def head_arguments(head):
-    """Returns the setting of the arguments of a `Bert` and of the class of its head."""
-    return model_arguments(head, Bert, dropout=0.1, attention_dropout=0.1)
+    """Returns the setting of the arguments of an encoder and of the class of its head."""
+    return model_arguments(head, Bert, ModernBert, dropout=0.1, attention_dropout=0.1)
 
 
 @settings()
@@ -32,11 +32,15 @@ class Encoder:
         metavar="FOLDER",
     )
     checkpoint_weights: bool = option(
-        True, "--no-checkpoint-weights: its sizes and its tokenizer, with random weights, to compare with"
+        True, "use the weights of the checkpoint; --no-checkpoint-weights: only its sizes and tokenizer"
     )
-    size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
-    vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
-    max_length: int = option(128, "pieces of a text or of a pair; of a pair the longer text is cut first", at_least=8)
+    size: str | None = option(
+        None, "named size of a model with random weights, in place of a checkpoint, such as bert_tiny"
+    )
+    vocabulary_size: int = option(8_000, "largest number of word pieces to learn, without a checkpoint", at_least=64)
+    max_length: int = option(
+        128, "largest number of word pieces of a text or a pair, of which the longer text is cut first", at_least=8
+    )
 
 
 @settings(
@@ -57,14 +61,19 @@ class FineTuning(Encoder, Lora, Settings, Serving):
 
     optimizer: str = option(
         "adamw",
-        "electra: that of its program, without correction of Adam's averages, with decay during warm-up too, and with "
-        "the sum of a batch's losses",
+        "optimizer; electra: as in its program, without bias correction, with decay during warm-up, and with the "
+        "sum of a batch's losses",
         ("adamw", "electra"),
     )
     layer_decay: float | None = option(
-        None, "electra: factor of the rate from layer to layer, from the head down; none: one rate", above=0, at_most=1
+        None,
+        "factor of the learning rate from each layer to the one below, with --optimizer electra; none: one rate",
+        above=0,
+        at_most=1,
     )
-    warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
+    warmup_share: float = option(
+        0.1, "share of the steps that are linear warm-up, before linear decay", at_least=0, below=1
+    )
     optimizer_arguments: dict = optimizer_arguments(
         {
             "adamw": [keras.optimizers.AdamW],
@@ -75,8 +84,7 @@ class FineTuning(Encoder, Lora, Settings, Serving):
         epsilon=1e-8,
     )
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         if self.checkpoint and self.size:
             raise ValueError(f"Give one of --checkpoint and --size. Received: {self.checkpoint!r} and {self.size!r}")
         if self.layer_decay is not None and self.optimizer != "electra":
@@ -98,6 +106,10 @@ class FineTuning(Encoder, Lora, Settings, Serving):
         elif given.get("size"):
             given = {"checkpoint": None} | given
         return super().changed(given)
+
+    @property
+    def attention_shape(self):
+        return encoder_shape(self, **self.model_arguments) or super().attention_shape
 
     @property
     def description(self):

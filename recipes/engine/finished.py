@@ -18,13 +18,13 @@ def titles(folders):
     if len(parts) == 1:
         return [parts[0][-1]]
     # Leaves out the common end, then the common beginning; something is left of each.
-    while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
-        parts = [each[:-1] for each in parts]
-    while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:
-        parts = [each[1:] for each in parts]
+    while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
+    while all(len(part) > 1 for part in parts) and len({part[0] for part in parts}) == 1:
+        parts = [part[1:] for part in parts]
     longest = max(map(len, parts))  # of folders in different places: the shortest end that tells them apart
-    end = next(size for size in range(2, longest + 2) if len({tuple(each[-size:]) for each in parts}) == len(parts))
-    return ["/".join(each[-end:]) for each in parts]
+    end = next(size for size in range(2, longest + 2) if len({tuple(part[-size:]) for part in parts}) == len(parts))
+    return ["/".join(part[-end:]) for part in parts]
 
 
 def by_title(folders, find):
@@ -37,8 +37,8 @@ def folders_of_seeds(folder):
     folder = pathlib.Path(folder)
     if _has_run(folder):
         return [folder]
-    found = [path for path in folder.glob("seed=*") if _has_run(path)]
-    return sorted(found, key=lambda path: (len(path.name), path.name))
+    folders = [path for path in folder.glob("seed=*") if _has_run(path)]
+    return sorted(folders, key=lambda path: (len(path.name), path.name))
 
 
 def _has_run(folder):
@@ -62,8 +62,8 @@ def chosen_layers(paths, numbers=None):
             f"The model has {len(paths)} attention layers, counted from 1. "
             f"Received: --layers {' '.join(map(str, wrong))}"
         )
-    places = [number - 1 if number > 0 else len(paths) + number for number in numbers]
-    return {place + 1: paths[place] for place in places}
+    positions = [number - 1 if number > 0 else len(paths) + number for number in numbers]
+    return {position + 1: paths[position] for position in positions}
 
 
 def indices(option, numbers, count):

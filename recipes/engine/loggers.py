@@ -41,10 +41,10 @@ class RunLoggers:
                 continue
             logger = LOGGERS[name](self.run, self.quiet)
             with _explained(name, path):
-                found = logger.start(ids.get(name), settings)
+                run_id = logger.start(ids.get(name), settings)
             self._open[name] = logger
-            if ids.get(name) != found:
-                ids[name] = found
+            if ids.get(name) != run_id:
+                ids[name] = run_id
                 write_atomically(path, (json.dumps(ids, indent=1) + "\n").encode())
                 self._send([(name, epoch, logs) for epoch, logs in enumerate(self.run.history(), 1)])
 
@@ -54,7 +54,7 @@ class RunLoggers:
         self._send([(name, epoch + 1, values) for name in self._open])
 
     def _send(self, epochs):
-        self._waiting = [each for each in self._waiting + epochs if not self._sent(*each)]
+        self._waiting = [entry for entry in self._waiting + epochs if not self._sent(*entry)]
 
     def _sent(self, name, epoch, values):
         try:
@@ -145,10 +145,10 @@ class MLflow:
         self._mlflow = optional_import("mlflow", extra="loggers")
         if not {"MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"} & set(os.environ):
             self._mlflow.set_experiment(self.run.recipe.name)
-        found = self._mlflow.start_run(known, run_name=None if known else str(self.run.folder))
+        run = self._mlflow.start_run(known, run_name=None if known else str(self.run.folder))
         if not known:  # a parameter cannot be changed
             self._mlflow.log_params(settings)
-        return found.info.run_id
+        return run.info.run_id
 
     def log(self, epoch, values):
         self._mlflow.log_metrics({re.sub(r"[^\w\-./: ]", "_", name): value for name, value in values.items()}, epoch)

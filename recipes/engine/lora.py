@@ -8,7 +8,7 @@ from recipes.engine.config import flag, option, settings
 
 @settings()
 class Lora:
-    """Low-rank adaptation of a pre-trained model. It is a base before `Settings`."""
+    """Low-rank adaptation of a pre-trained model."""
 
     title = "training"
 
@@ -20,8 +20,7 @@ class Lora:
     )
     lora_alpha: float | None = option(None, "factor of the updates, which --lora-rank divides; none: the rank", above=0)
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         if self.lora_rank is None:
             return
         if not self.begins_pretrained:
@@ -42,10 +41,7 @@ class Lora:
         return any(getattr(self, name) for name in self.PRETRAINED)
 
     def unused(self, given):
-        found = super().unused(given)
-        if self.lora_rank is None and "lora_alpha" in given:
-            found["lora_alpha"] = "is for --lora-rank"
-        return found
+        return {} if self.lora_rank else {"lora_alpha": "is for --lora-rank"}
 
 
 def adapt(part, config):
@@ -57,7 +53,7 @@ def adapt(part, config):
     if rank is None:
         return
     enable_lora(part, rank, config.lora_alpha)
-    trained, weights = (sum(math.prod(x.shape) for x in each) for each in (part.trainable_weights, part.weights))
+    trained, weights = (sum(math.prod(x.shape) for x in group) for group in (part.trainable_weights, part.weights))
     print(f"LoRA of rank {rank}: {trained:,} of {weights:,} parameters of the pre-trained model are trained")
 
 

@@ -9,9 +9,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_headattn._files import read_json
-from recipes.engine.checkpoints import final_epochs
+from recipes.engine.callbacks import final_epochs
 from recipes.engine.config import PATHS, flag
-from recipes.engine.tensorboard import shown_settings
+from recipes.engine.report import shown_settings
 
 PACKAGES = ("keras_headattn", "keras", "tensorflow", "tensorflow-text", "numpy")
 LINK = "[keras_headattn](https://github.com/keras-headattn/keras_headattn)"
@@ -52,8 +52,8 @@ def _training(run, *choice):
     return f"{recipe} trained it for {_epochs(len(history))}. Its weights are those of {which}."
 
 
-def _epochs(number):
-    return f"{number} epoch" + "s" * (number != 1)
+def _epochs(count):
+    return f"{count} epoch" + "s" * (count != 1)
 
 
 def _read_signatures(path):
@@ -63,7 +63,7 @@ def _read_signatures(path):
         return {}, set()
     definition.ParseFromString(file.read_bytes())
     (graph,) = definition.meta_graphs
-    nodes = [*graph.graph_def.node, *(node for each in graph.graph_def.library.function for node in each.node_def)]
+    nodes = [*graph.graph_def.node, *(node for func in graph.graph_def.library.function for node in func.node_def)]
     names = sorted(name for name in graph.signature_def if not name.startswith("__"))
     return {name: graph.signature_def[name] for name in names}, {node.op for node in nodes}
 
@@ -71,17 +71,17 @@ def _read_signatures(path):
 def _use(path, signatures, operations):
     # Those that TensorFlow lacks are of tensorflow-text; functions have names that begin with an underscore.
     needs_text = any(not name.startswith("_") and not hasattr(tf.raw_ops, name) for name in operations)
-    name = min(signatures, key=lambda each: (each != "serving_default", each))
+    name = min(signatures, key=lambda key: (key != "serving_default", key))
     inputs = signatures[name].inputs
-    given = ", ".join(f"{key}={_example(inputs[key])}" for key in sorted(inputs))
+    arguments = ", ".join(f"{key}={_example(inputs[key])}" for key in sorted(inputs))
     code = [
         "import tensorflow as tf",
         *(["import tensorflow_text  # operations of the model"] if needs_text else []),
         "",
         f'model = tf.saved_model.load("{path.parent.name}/{path.name}")  # the folder of this file',
-        f'outputs = model.signatures["{name}"]({given})',
+        f'outputs = model.signatures["{name}"]({arguments})',
     ]
-    rows = [[f"`{each}`", _tensors(signatures[each].inputs), _tensors(signatures[each].outputs)] for each in signatures]
+    rows = [[f"`{key}`", _tensors(signatures[key].inputs), _tensors(signatures[key].outputs)] for key in signatures]
     yield "```python\n" + "\n".join(code) + "\n```"
     if [tf.as_dtype(info.dtype) for info in inputs.values()] == [tf.string]:
         where = f"http://localhost:8501/v1/models/{path.parent.name}:predict"
@@ -91,12 +91,12 @@ def _use(path, signatures, operations):
 
 
 def _checkpoints(path):
-    names = ", ".join(f"`{each.name}`" for each in sorted(path.iterdir()) if each.is_dir())
+    names = ", ".join(f"`{folder.name}`" for folder in sorted(path.iterdir()) if folder.is_dir())
     yield f"Checkpoints: {names}. `keras_headattn.interop.from_pretrained` and Hugging Face's transformers load them."
 
 
 def _shape(info):
-    return [None if each.size < 0 else each.size for each in info.tensor_shape.dim]
+    return [None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim]
 
 
 def _example(info):
@@ -106,14 +106,14 @@ def _example(info):
 
 
 def _tensors(infos):
-    found = (f"`{name}` {tuple(_shape(info))} {tf.as_dtype(info.dtype).name}" for name, info in sorted(infos.items()))
-    return ", ".join(found)
+    texts = (f"`{name}` {tuple(_shape(info))} {tf.as_dtype(info.dtype).name}" for name, info in sorted(infos.items()))
+    return ", ".join(texts)
 
 
 def _data(run, config):
     value, path = getattr(config, config.data), run.folder / "data.json"
     values = value if isinstance(value, tuple) else (value,)
-    named = ", ".join(_without_folder(config, config.data, each) for each in values)
+    named = ", ".join(_without_folder(config, config.data, item) for item in values)
     yield f"`{flag(config.data)}`: {'made by the code of the recipe' if value is True else named}."
     if path.exists():
         rows = [
@@ -155,7 +155,7 @@ def _versions():
 
 def _limits(signatures):
     yield "- The scores hold for the test sets above. Nothing is known of other data."
-    if any("is_cut" in each.outputs for each in signatures.values()):
+    if any("is_cut" in signature.outputs for signature in signatures.values()):
         yield "- The ends of long inputs are cut off. The output `is_cut` tells of which."
     yield "- Not examined: whether it treats groups of people alike, and what inputs made to mislead it do."
     yield "- Not recorded: the license of the data, the intended use, and whom to ask. Add them before you publish it."

@@ -40,7 +40,7 @@ def number_words(train_size=6_000, validation_size=600, test_size=600, seed=0):
     task = {}
     for split, size in enumerate((train_size, validation_size, test_size)):
         rng = np.random.default_rng([seed, split])
-        languages = [list(LANGUAGES)[place % len(LANGUAGES)] for place in range(size)]
+        languages = [list(LANGUAGES)[index % len(LANGUAGES)] for index in range(size)]
         texts = [number_in_words(_draw(rng, split, split_of), language) for language in languages]
         labels = [LANGUAGES[language] for language in languages]
         task[SPLITS[split]] = LabelledText(texts, labels, f"number words, {SPLITS[split]}")
@@ -62,8 +62,8 @@ def number_documents(size=800, seed=0):
     numbers = np.flatnonzero(assign_numbers(seed) == 0)
     rng = np.random.default_rng([seed, len(SPLITS)])
     lines = []
-    for place in range(size):
-        language = list(LANGUAGES)[place % len(LANGUAGES)]
+    for index in range(size):
+        language = list(LANGUAGES)[index % len(LANGUAGES)]
         for _ in range(rng.integers(4, 13)):
             first = np.searchsorted(numbers, number_up_to(rng, 4))
             line = numbers[first : first + rng.integers(3, 9)]

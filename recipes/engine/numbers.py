@@ -82,15 +82,15 @@ def assign_numbers(seed):
 
 
 def _draw(split, size, kinds, split_of, rng):
-    """Draws `size` distinct examples (kind, number, frame); a dict, since sets have no order of their own."""
+    """Draws `size` distinct examples (kind, numbers, frame); a dict, since sets have no order of their own."""
     examples = {}
     for _ in range(1_000 + 100 * size):
         if len(examples) == size:
             break
         kind = kinds[rng.integers(len(kinds))]
-        number = _NUMBERS[kind](rng)
-        if split_of[number[-1]] == split:
-            examples[kind, number, int(rng.integers(2))] = None
+        numbers = _NUMBERS[kind](rng)
+        if split_of[numbers[-1]] == split:
+            examples[kind, numbers, int(rng.integers(2))] = None
     if len(examples) < size:
         raise ValueError(
             f"There are not enough different sentences for the {SPLITS[split]} split. "
@@ -120,20 +120,20 @@ _NUMBERS = {
 }
 
 
-def _sentence(language, kind, number, frame):
-    return SENTENCES[language][kind][frame].format(_words(language, kind, number, frame))
+def _sentence(language, kind, numbers, frame):
+    return SENTENCES[language][kind][frame].format(_words(language, kind, numbers, frame))
 
 
-def _words(language, kind, number, frame):
+def _words(language, kind, numbers, frame):
     if kind == "date":
-        day, month, year = number
+        day, month, year = numbers
         return f"{_day(language, day, month, frame)} {number_in_words(year, language, 'year')}"
     if kind == "money":
-        cents, euros = number
+        cents, euros = numbers
         if language == "en":
             return f"{_count(euros, 'euro')} and {_count(cents, 'cent')}"
         return number_in_words(f"{euros}.{cents:02d}", language, "currency", currency="EUR")
-    return number_in_words(number[0], language, kind)
+    return number_in_words(numbers[0], language, kind)
 
 
 def _day(language, day, month, frame):

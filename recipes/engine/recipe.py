@@ -15,15 +15,14 @@ from keras_headattn._files import check_local
 from keras_headattn._sentences import read_sentences
 from keras_headattn.training import make_strategy
 from recipes.engine.command import Command, run_command
-from recipes.engine.config import add_options, flag, load_config, override
-from recipes.engine.corpora import is_cached
+from recipes.engine.config import add_options, load_config, override
+from recipes.engine.data import is_cached
 from recipes.engine.exporting import export
-from recipes.engine.heads import check_attentions
-from recipes.engine.lock import locked
 from recipes.engine.loggers import check_loggers
+from recipes.engine.modelling import check_attentions
 from recipes.engine.pruning import prune
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.run import Run, try_folder
+from recipes.engine.run import Run, locked, try_folder
 from recipes.engine.seeds import train_seeds
 from recipes.engine.session import DryRun, session
 
@@ -112,6 +111,7 @@ class Recipe:
         parser.usage = "%(prog)s [options]"
         names = ", ".join(self.config_names())
         parser.epilog = textwrap.fill(f"Names for --config: {names or 'none'}", 79)
+        parser.shorten_help("most used")
         group = parser.add_argument_group("most used")
         group.add_argument(
             "--config", metavar="NAME", help="settings: a name from the end of this help, or the config.json of a run"
@@ -140,7 +140,7 @@ class Recipe:
         if is_embedded and self.embedded and not options.config:
             config = named_configs(self.name)[self.embedded]
         if getattr(options, "quick", False):
-            embedded = getattr(config, "embedded", False) and is_embedded
+            embedded = is_embedded and config.source == "embedded"
             quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
             config = override(config, quick | ({} if embedded else self.quick_data))
         config = config.changed(given)
@@ -164,19 +164,20 @@ class Recipe:
         group = self.add_settings(parser)
         parser.sources = self.settings.SOURCES
         group.add_argument(
-            "--quick", action="store_true", help=f"see that it works, in a minute, in runs/quick_{self.name}"
+            "--quick", action="store_true", help=f"train a tiny model in a minute, in runs/quick_{self.name}"
         )
         group.add_argument(
             "--seeds",
             type=int,
             nargs="+",
             metavar="INT",
-            help="a run each, below the folder --run, without SavedModels; a table of means and deviations at the end",
+            help="random seeds, each of a run in a folder below --run, without SavedModels; a table of means and "
+            "deviations ends them",
         )
         group.add_argument(
             "--dry-run",
             action="store_true",
-            help="read the data, build the model, time a few steps, and leave nothing but --records",
+            help="read the data, build the model and time a few steps; leave nothing but --records",
         )
         parser.add_argument("--afresh", action="store_true", help=argparse.SUPPRESS)  # for each run of --quick --seeds
 
@@ -185,8 +186,8 @@ class Recipe:
         if not options.dry_run:
             try_folder("--run", config.run, leave=False)
         if options.dry_run and (options.seeds or config.strategy == "multi_worker"):
-            other = "--seeds" if options.seeds else "--strategy multi_worker"
-            raise ValueError(f"A dry run is one run on this machine. Received: --dry-run with {other}")
+            conflict = "--seeds" if options.seeds else "--strategy multi_worker"
+            raise ValueError(f"A dry run is one run on this machine. Received: --dry-run with {conflict}")
         self.check(config)
         # Nobody keeps anything in the folder of quick runs.
         afresh = options.afresh or options.quick and not hasattr(options, "run")
@@ -205,8 +206,8 @@ class Recipe:
 
     def _dry_run(self, config, opened):
         with tempfile.TemporaryDirectory() as folder:
-            given = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
-            self.train(config.changed(given), functools.partial(opened, of=DryRun))
+            values = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
+            self.train(config.changed(values), functools.partial(opened, of=DryRun))
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 
     def _add_evaluation(self, parser):
@@ -264,12 +265,6 @@ def given_settings(options, names):
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-def refuse_others(given, names, reason):
-    """Checks that all settings in the dictionary `given` are among `names`."""
-    for name in given.keys() - {*names}:
-        raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
-
-
 def check_readable(*paths, encoding=None):
     """Opens text files, so that one that cannot be read is reported before long work begins.
 
@@ -283,10 +278,10 @@ def check_readable(*paths, encoding=None):
 @functools.cache
 def named_configs(recipe):
     """Collects the settings in the folder `configs` of a recipe by name; a file may give several."""
-    found = {}
+    configs = {}
     for file in config_modules(recipe):
-        found |= file.CONFIGS if hasattr(file, "CONFIGS") else {file.__name__.rpartition(".")[2]: file.CONFIG}
-    return dict(sorted(found.items()))
+        configs |= file.CONFIGS if hasattr(file, "CONFIGS") else {file.__name__.rpartition(".")[2]: file.CONFIG}
+    return dict(sorted(configs.items()))
 
 
 def config_modules(recipe):
@@ -296,5 +291,5 @@ def config_modules(recipe):
     except ModuleNotFoundError:
         return []
     return [
-        importlib.import_module(f"{configs.__name__}.{each.name}") for each in pkgutil.iter_modules(configs.__path__)
+        importlib.import_module(f"{configs.__name__}.{info.name}") for info in pkgutil.iter_modules(configs.__path__)
     ]

@@ -2,11 +2,11 @@
 
 import pathlib
 
-from keras_headattn._files import checksum, write_atomically
+from keras_headattn._files import checksum
 from keras_headattn.data import Records, begin_records
-from recipes.engine.fingerprint import checksum as checksum_of_values
-from recipes.engine.lock import locked
+from recipes.engine.data import checksum as checksum_of_values
 from recipes.engine.progress import progress_bar
+from recipes.engine.run import locked
 
 
 def make_records(folder, made_of, begin, repair=False, checksums=True):
@@ -50,13 +50,13 @@ def _faults(folder, made_of, repair, checksums):
     progress = progress_bar(f"Checking the records in {folder}", len(records.shards)) if checksums else None
     faults = records.faults(progress, checksums)
     if faults and not repair:
-        found = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
-        raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {folder}, {found}")
+        received = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
+        raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {folder}, {received}")
     return faults
 
 
 def fingerprint_of(records):
-    """Returns the size and a checksum of `Records`, as of `recipes.engine.fingerprint`, by those of the shards."""
+    """Returns the size and a checksum of `Records`, as of `fingerprint` in `data.py`, by those of the shards."""
     return {"examples": records.manifest["examples"], "sha256": checksum_of_values(records.shards)}
 
 
@@ -69,18 +69,3 @@ def checksums_of(folder, names):
             f"back. Received: without {', '.join(missing)}"
         )
     return {name: checksum(folder / name) for name in names}
-
-
-def take_files(records, names, folder):
-    """Copies files from the records to a run's folder, so that it needs no records later.
-
-    A run that has others already is a `ValueError`.
-    """
-    for name in names:
-        data = (pathlib.Path(records) / name).read_bytes()
-        path = folder / name
-        if path.exists() and path.read_bytes() != data:
-            raise ValueError(
-                f"The run was begun with another {name} than the records have. Give another --run. Received: {path}"
-            )
-        write_atomically(path, data)

@@ -1,6 +1,7 @@
-"""The folder of a run: settings, checkpoints, results."""
+"""The folder of a run: settings, checkpoints, results, and the lock of the process that works in it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from keras_headattn.utils import save_weights
 from recipes.engine.config import load_config, save_config
 
 _CLEARING = ".clearing"  # config.json while a run is being removed
+_LOCK = ".lock"
 
 
 class Run:
@@ -214,12 +216,12 @@ class Run:
 
     def name_results(self, config, tests, names):
         """Names test sets apart from the run's own results, where the settings of these names differ from the run's."""
-        own, mine = ({name: getattr(each, name) for name in names} for each in (self.read_config(), config))
-        for arguments in [name for name in names if isinstance(mine[name], dict)]:
-            own |= own.pop(arguments)
-            mine |= mine.pop(arguments)
-        other = {name: value for name, value in mine.items() if value != own[name]}
-        suffix = "".join(f",{name}={value}" for name, value in other.items()).replace("/", "_")
+        then, now = ({name: getattr(settings, name) for name in names} for settings in (self.read_config(), config))
+        for arguments in [name for name in names if isinstance(now[name], dict)]:
+            then |= then.pop(arguments)
+            now |= now.pop(arguments)
+        changed = {name: value for name, value in now.items() if value != then[name]}
+        suffix = "".join(f",{name}={value}" for name, value in changed.items()).replace("/", "_")
         return {name + suffix: test for name, test in tests.items()}
 
     def check_finished(self):
@@ -252,22 +254,22 @@ class Run:
     def history(self):
         """Reads the logs of all finished epochs: list of dictionaries."""
         path = self.folder / "history.json"
-        found = read_json(path) if path.exists() else []
-        if not isinstance(found, list) or not all(isinstance(logs, dict) for logs in found):
+        history = read_json(path) if path.exists() else []
+        if not isinstance(history, list) or not all(isinstance(logs, dict) for logs in history):
             raise ValueError(f"A history must be a list of objects, one an epoch. Received: {path}")
-        return found
+        return history
 
     def scores(self):
         """Reads the scores of a finished run: dictionary from test set to measure to number or `None`."""
-        found = {}
+        scores_by_test = {}
         for path in sorted(self.results.glob("*/scores.json")):
             scores = read_json(path)
             if not isinstance(scores, dict):
                 raise ValueError(f"Scores must be a JSON object. Received: {path}")
-            found[path.parent.name] = {
+            scores_by_test[path.parent.name] = {
                 name: score["value"] if isinstance(score, dict) else score for name, score in scores.items()
             }
-        return found
+        return scores_by_test
 
     def has_checkpoint(self):
         """True if there is a checkpoint beyond that of the very beginning."""
@@ -283,7 +285,6 @@ class Run:
 
 
 def _load(path):
-
     return keras.saving.load_model(path)
 
 
@@ -297,7 +298,7 @@ def try_folder(name, folder, leave=True):
             pass
     except OSError as error:
         reason = error.strerror or error
-        raise OSError(f"{name} must be a folder that can be written to: {reason}. Received: {folder}") from None
+        raise OSError(f"{name} must be a folder that can be written to. Received: {folder} ({reason})") from None
 
 
 def _size(now, then):
@@ -309,7 +310,57 @@ def _size(now, then):
 def _by_name(config):
     """Returns the settings that a run must keep, and each argument of those that are dictionaries, by name."""
     kept = {field.name: getattr(config, field.name) for field in fields(config) if not field.metadata["changeable"]}
-    found = {
+    arguments = {
         f"{name}.{key}": part for name, value in kept.items() if isinstance(value, dict) for key, part in value.items()
     }
-    return {name: value for name, value in kept.items() if not isinstance(value, dict)} | found
+    return {name: value for name, value in kept.items() if not isinstance(value, dict)} | arguments
+
+
+@contextlib.contextmanager
+def locked(folder, message, is_new=False, wait=False):
+    """Lets one process at a time into a block for a folder; `message` and `wait` are as of `lock`.
+
+    The folder is made if need be, and keeps the empty file `.lock` as long as it has other files. With `is_new` it is
+    removed if the block leaves nothing else in it.
+    """
+    folder = pathlib.Path(folder)
+    file = _open_locked(folder, message, wait)
+    try:
+        yield
+    finally:
+        if is_new and folder.is_dir() and [path.name for path in folder.iterdir()] == [_LOCK]:
+            (folder / _LOCK).unlink()
+            with contextlib.suppress(OSError):  # another process may have started in it
+                folder.rmdir()
+        file.close()
+
+
+def _open_locked(folder, message, wait):
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / _LOCK, "ab")  # noqa: SIM115
+        try:
+            lock(file, message, wait)
+        except BaseException:
+            file.close()
+            raise
+        if os.fstat(file.fileno()).st_nlink:  # 0: the previous holder removed the folder
+            return file
+        file.close()
+
+
+def lock(file, message, wait=False):
+    """Locks an open file until it is closed in this process and in all that inherited it.
+
+    If another process has the lock, that is a `ValueError` with `message`; with `wait` the message is printed, and the
+    process waits.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not wait:
+            raise ValueError(message) from None
+        print(message, flush=True)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        pass  # some network file systems have no locks

@@ -5,9 +5,9 @@ import pathlib
 import statistics
 
 from keras_headattn._files import write_atomically
+from recipes.engine.report import markdown_table, mean_text
 from recipes.engine.run import Run
 from recipes.engine.subruns import is_finished, train_all
-from recipes.engine.tables import mean_text, table
 
 
 def plan(config, seeds):
@@ -44,14 +44,14 @@ def summary(scores):
     >>> summary({1: {"test": {"accuracy": 0.5}}, 2: {"test": {"accuracy": 0.7}}})["test"]["accuracy"]["mean"]
     0.6
     """
-    found = {}
+    by_test = {}
     for seed, tests in scores.items():
         for test, measures in tests.items():
             for measure, value in measures.items():
-                found.setdefault(test, {}).setdefault(measure, {})[seed] = value
+                by_test.setdefault(test, {}).setdefault(measure, {})[seed] = value
     return {
         test: {measure: _mean_and_deviation(values) for measure, values in measures.items() if measure != "examples"}
-        for test, measures in found.items()
+        for test, measures in by_test.items()
     }
 
 
@@ -70,10 +70,10 @@ def markdown(scores):
     lines = [f"Seeds: {', '.join(map(str, scores))}. Mean ± standard deviation (of a sample), then each seed."]
     for test, measures in summary(scores).items():
         rows = []
-        for measure, found in measures.items():
-            values = [found["values"].get(seed) for seed in scores]
+        for measure, stats in measures.items():
+            values = [stats["values"].get(seed) for seed in scores]
             rows.append([measure, mean_text(values), *(mean_text([value]) for value in values)])
-        lines += ["", f"**{test}**", "", *table(columns, rows)]
+        lines += ["", f"**{test}**", "", *markdown_table(columns, rows)]
     return "\n".join(lines) + "\n"
 
 

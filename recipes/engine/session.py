@@ -16,16 +16,14 @@ from keras.callbacks import LambdaCallback
 from keras_headattn._terminal import duration
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import Model, default_jit, gather, is_chief, leave_together
-from recipes.engine.callbacks import make_callbacks
-from recipes.engine.checkpoints import final_epochs, finish, has_stalled
+from recipes.engine.callbacks import final_epochs, finish, has_stalled, make_callbacks
+from recipes.engine.data import fingerprint
 from recipes.engine.exporting import export
-from recipes.engine.fingerprint import fingerprint
-from recipes.engine.lock import locked
 from recipes.engine.loggers import RunLoggers
-from recipes.engine.proportions import remark_on_size, remark_on_warmup
+from recipes.engine.modelling import remark_on_size, remark_on_warmup
 from recipes.engine.quiet import silence
-from recipes.engine.run import Run, try_folder
-from recipes.engine.tensorboard import shown_settings, write_scores
+from recipes.engine.report import shown_settings, write_scores
+from recipes.engine.run import Run, locked, try_folder
 
 DRY_RUN_STEPS = 20
 LARGE = 10_000_000  # weights from which compiling their update by XLA pays off on a CPU
@@ -80,10 +78,10 @@ class Session(Run):
         """Calls a function that reads or makes files of the run: on the first worker before the others."""
         if not self.is_chief:
             gather([0], self.strategy)
-        found = make()
+        result = make()
         if self.is_chief:
             gather([0], self.strategy)
-        return found
+        return result
 
     def is_unfinished(self):
         """Returns True if `fit` has something to do. Prints it if no epoch is left."""
@@ -158,9 +156,9 @@ class Session(Run):
 
     def build(self, model, trainer, optimizer, loss, metrics, jit_compile=None):
         """Makes the model and, compiled, what trains it, on the devices; takes what `fit` does, and returns both."""
-        given = dict(self.config.compile_arguments)
+        arguments = dict(self.config.compile_arguments)
         jit_compile = default_jit() if jit_compile is None else jit_compile
-        jit_compile = jit_compile if given["jit_compile"] is None else given["jit_compile"]
+        jit_compile = jit_compile if arguments["jit_compile"] is None else arguments["jit_compile"]
         with self.strategy.scope():
             model = model()
             built = trainer(model) if trainer else Model(model.inputs, model.outputs, name="trainer")
@@ -168,7 +166,7 @@ class Session(Run):
                 optimizer=optimizer(model),
                 loss=loss,
                 weighted_metrics=metrics() or None,  # an empty list is an error in Keras
-                **given | {"jit_compile": jit_compile},
+                **arguments | {"jit_compile": jit_compile},
             )
         built.jit_update = model.count_params() >= LARGE
         print(
@@ -219,8 +217,8 @@ class Session(Run):
         tries it. They appear where they belong once they are complete.
         """
         config = self.config
-        own = {name: getattr(config, name) for name in self.recipe.exported}
-        wanted = {"export": own | {"export": config.export_folder}}
+        settings = {name: getattr(config, name) for name in self.recipe.exported}
+        wanted = {"export": settings | {"export": config.export_folder}}
         if self.is_chief and config.export and self._is_left(wanted):
             self._quiet.close()
             export(self, config, self.finished_model(), write, self.recipe.page, wanted)
@@ -316,27 +314,27 @@ def session(config, recipe, strategy, afresh=False, of=Session):
     keras.backend.clear_session()  # names and random numbers start afresh
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
-    own = of(config, recipe, strategy, afresh)
+    run = of(config, recipe, strategy, afresh)
     with contextlib.suppress(Stopped):
-        if own.is_chief:
-            with _own_folder(own):
-                yield own
+        if run.is_chief:
+            with _own_folder(run):
+                yield run
                 leave_together(strategy)
         else:
-            yield own
+            yield run
             leave_together(strategy)
 
 
 @contextlib.contextmanager
-def _own_folder(own):
-    config = own.config
+def _own_folder(run):
+    config = run.config
     taken = f"Another process is training in this folder. Wait for it, or give another --run. Received: {config.run}"
-    is_new = not own.folder.exists()
+    is_new = not run.folder.exists()
     try_folder("--run", config.run)
-    with locked(config.run, taken, is_new), full_disk_reported(), own.loggers.closing():
-        own.remove_halves()
-        with own._quiet, own.starting(config.export_folders):
-            own._quiet.enter_context(silence(config.quiet))
+    with locked(config.run, taken, is_new), full_disk_reported(), run.loggers.closing():
+        run.remove_halves()
+        with run._quiet, run.starting(config.export_folders):
+            run._quiet.enter_context(silence(config.quiet))
             yield
 
 

@@ -10,7 +10,6 @@ from keras_headattn._files import check_local
 from keras_headattn.layers import ATTENTIONS
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
-from recipes.engine.arguments import passed_on
 from recipes.engine.config import (
     PATHS,
     check_passed_on,
@@ -19,6 +18,7 @@ from recipes.engine.config import (
     flag,
     option,
     override,
+    passed_on,
     settings,
     takers,
 )
@@ -33,33 +33,40 @@ class Heads:
 
     title = "attention"
 
-    attention: str = option("multi_head", "how heads work together", tuple(ATTENTIONS))
-    attention_arguments: dict = option(
-        {}, "arguments of its layer, by the names of its constructor: alpha=0.1 kernel_size=5"
+    attention: str = option("multi_head", "attention layer, by the way its heads work together", tuple(ATTENTIONS))
+    attention_arguments: dict = option({}, "arguments of the attention layer, by name: alpha=0.1 kernel_size=5")
+    num_heads: int | None = option(
+        None, "number of attention heads; none: the default of the layer or model", at_least=1
     )
-    num_heads: int | None = option(None, "attention heads; none: the layer's or the model's own number", at_least=1)
     attention_regularizer: str = option(
         "none",
-        "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters",
+        "loss that keeps heads apart; frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters",
         ("none", *REGULARIZERS),
     )
     attention_regularizer_arguments: dict = option(
         {},
-        "its arguments, such as weight=0.3",
+        "arguments of the regularizer, such as weight=0.3",
         of={name: [cls] for name, cls in REGULARIZERS.items()},
     )
-    repulsive: str = option("none", "heads as particles that repel each other", ("none", "svgd", "spos", "sgld"))
-    repulsive_arguments: dict = option({}, "its arguments, such as repulsive_weight=0.1", of=[Repulsive])
+    repulsive: str = option(
+        "none", "sampler that treats heads as particles which repel each other", ("none", "svgd", "spos", "sgld")
+    )
+    repulsive_arguments: dict = option({}, "arguments of the sampler, such as repulsive_weight=0.1", of=[Repulsive])
+
+    def unused(self, given):
+        return {} if self.repulsive != "none" else {"repulsive_arguments": "is for --repulsive"}
 
 
 def model_arguments(*models, **defaults):
     """Returns the setting of the arguments of these classes; `defaults` are its own."""
-    return option(defaults, "of the model, such as dropout=0.1", of=models)
+    return option(defaults, "arguments of the model, such as dropout=0.1", of=models)
 
 
 def optimizer_arguments(of, **defaults):
     """Returns the setting of the arguments of an optimizer; takes what `option` does."""
-    return option(defaults, "of the optimizer, such as global_clipnorm=1.0 or gradient_accumulation_steps=4", of=of)
+    return option(
+        defaults, "arguments of the optimizer, such as global_clipnorm=1.0 or gradient_accumulation_steps=4", of=of
+    )
 
 
 @settings()
@@ -68,22 +75,25 @@ class Training:
 
     title = "training"
 
-    epochs: int = option(20, "most passes over the data", changeable=True, at_least=1)
+    epochs: int = option(20, "largest number of passes over the data", changeable=True, at_least=1)
     patience: int | None = option(
-        5, "stop after so many epochs without a better validation; none: never", changeable=True, at_least=1
+        5,
+        "number of epochs without a better validation after which training stops; none: never",
+        changeable=True,
+        at_least=1,
     )
-    select: str = option("val_loss", "which epochs are better", ("val_loss", "val_accuracy"))
-    average: int = option(1, "epochs whose weights are averaged at the end", at_least=1)
-    average_of: str = option("best", "which epochs: the best, or the last", ("best", "last"))
+    select: str = option("val_loss", "measure by which epochs are compared", ("val_loss", "val_accuracy"))
+    average: int = option(1, "number of epochs whose weights are averaged at the end", at_least=1)
+    average_of: str = option("best", "epochs that are averaged: the best, or the last", ("best", "last"))
     time_limit: float | None = option(
         None,
-        "minutes for this command: no epoch starts that would end later",
+        "time limit in minutes: no epoch starts that would end later",
         changeable=True,
         above=0,
     )
     learning_rate: float = option(1e-3, "highest learning rate", above=0)
     optimizer_arguments: dict = optimizer_arguments([keras.optimizers.Adam])
-    seed: int = option(0, "of everything random", at_least=0)
+    seed: int = option(0, "random seed", at_least=0)
 
 
 @settings()
@@ -92,7 +102,7 @@ class Smoothing:
 
     title = "training"
 
-    label_smoothing: float = option(0.0, "share of a label spread over the others", at_least=0, below=1)
+    label_smoothing: float = option(0.0, "share of each label that is spread over all classes", at_least=0, below=1)
 
 
 @settings()
@@ -104,24 +114,32 @@ class Devices:
     precision: str = option("float32", "dtype policy", ("float32", "mixed_float16", "mixed_bfloat16"))
     strategy: str = option(
         "mirrored",
-        "the devices of this machine, or those of all workers that the environment names: see docs/distributed.md",
+        "devices to train on: those of this machine, or of all workers that the environment names, see "
+        "docs/distributed.md",
         ("mirrored", "multi_worker"),
         changeable=True,
     )
     replicas: int | None = option(
-        None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", changeable=True, at_least=1
+        None,
+        "number of replicas; none: one on each GPU, else one; without GPUs they share the CPU",
+        changeable=True,
+        at_least=1,
     )
     compile_arguments: dict = option(
         {"jit_compile": None, "steps_per_execution": 1},
-        "of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
+        "arguments of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
         changeable=True,
     )
     xla_cache: str | None = option(
         None,
-        "folder where XLA keeps training steps it compiled, for later runs on this machine",
+        "folder of compiled training steps, which later runs on this machine reuse",
         changeable=True,
         metavar="FOLDER",
     )
+
+    def check(self):
+        if (steps := self.compile_arguments["steps_per_execution"]) is not None and steps < 1:
+            raise ValueError(f"`steps_per_execution` must be at least 1. Received: steps_per_execution={steps}")
 
 
 @settings()
@@ -130,17 +148,20 @@ class Output:
 
     title = "output"
 
-    samples: int = option(5, "examples that the SavedModel is tried on at the end", changeable=True, at_least=0)
+    samples: int = option(5, "number of examples to try the SavedModel on at the end", changeable=True, at_least=0)
     callback_arguments: dict = option(
         {"save_steps": 1000, "gradient_norm": False, "profile_steps": ()},
-        "save_steps=1000: save the state of training every so many steps, none: after each epoch alone; "
+        "options of callbacks; save_steps=1000: steps between checkpoints, none: after each epoch alone; "
         "gradient_norm=true: the gradient's norm in TensorBoard; profile_steps=10,20: first and last step to profile",
         changeable=True,
     )
     loggers: tuple[str, ...] = option(
-        (), "log to Weights & Biases and MLflow, too: see docs/loggers.md", ("wandb", "mlflow"), changeable=True
+        (),
+        "further services to log to: Weights & Biases, MLflow, see docs/loggers.md",
+        ("wandb", "mlflow"),
+        changeable=True,
     )
-    quiet: bool = option(False, "print results alone", changeable=True)
+    quiet: bool = option(False, "print nothing but results", changeable=True)
     run: str = option("runs/mine", "folder of the run", changeable=True, metavar="FOLDER")
     export: str | None = option(
         "saved_models/{run}",
@@ -149,6 +170,15 @@ class Output:
         changeable=True,
         metavar="FOLDER",
     )
+
+    def check(self):
+        if (steps := self.callback_arguments["save_steps"]) is not None and steps < 1:
+            raise ValueError(f"`save_steps` must be at least 1. Received: save_steps={steps}")
+        steps = self.callback_arguments["profile_steps"] or (1, 1)
+        if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
+            raise ValueError(
+                f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
+            )
 
 
 @settings()
@@ -159,7 +189,8 @@ class Serving:
 
     export_arguments: dict = option(
         {"attention": True, "cpu_only": False},
-        "of SavedModels; attention=true: a signature of that name says where heads look; cpu_only=true: for servers "
+        "options of SavedModels; attention=true: add a signature that returns attention maps; cpu_only=true: for "
+        "servers "
         "without GPU, faster there",
         changeable=True,
     )
@@ -173,6 +204,11 @@ class Settings(Heads, Training, Devices, Output):
     first, in `SIZE_OPTIONS` those that make the model smaller (`"model_arguments.num_layers"`, say), in `PRETRAINED`
     those that give it trained weights, in `EXPORTED` what the names of its folders of SavedModels end with, and in
     `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
+
+    Each class may have `check(self)`, which raises a `ValueError` for settings that do not go together, and
+    `unused(self, given)`, which returns a dictionary from settings that have no effect to the reason, the end of an
+    error that begins with the option. `given` are the settings of a command line; `test`, files to score on, is among
+    them. Those of all classes are called, from the most basic one to the recipe's.
     """
 
     SOURCES = ()
@@ -190,15 +226,9 @@ class Settings(Heads, Training, Devices, Output):
                 object.__setattr__(self, field.name, default_of(field) | value)
         check_ranges(self)
         check_passed_on(self)
-        self._source()
-        for name, value in (*self.compile_arguments.items(), *self.callback_arguments.items()):
-            if name in ("steps_per_execution", "save_steps") and value is not None and value < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-        steps = self.callback_arguments["profile_steps"] or (1, 1)
-        if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
-            raise ValueError(
-                f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
-            )
+        self.source  # noqa: B018  (an error if there are several)
+        for check in self._of_groups("check"):
+            check(self)
 
     def _check_paths(self):
         for field in fields(self):
@@ -207,36 +237,38 @@ class Settings(Heads, Training, Devices, Output):
                 for path in value if isinstance(value, tuple) else (value,):
                     check_local(flag(field.name), path)
 
-    def unused(self, given):
-        """Finds settings that would have no effect beside these.
-
-        `given` are the settings of a command line; `test`, the files to score on, is among them. Returns a dictionary
-        of the name of a setting to the reason, which follows its option in an error.
-        """
-        found = {f"{name}_arguments": f"is for --{name}" for name in ("repulsive",) if getattr(self, name) == "none"}
-        return {name: reason for name, reason in found.items() if name in given}
-
     def refuse_unused(self, given):
         """Checks that each setting in the dictionary `given` has an effect."""
-        for name, reason in self.unused(given).items():
-            raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
+        reasons = {}
+        for unused in self._of_groups("unused"):
+            reasons |= unused(self, given)
+        for name, reason in reasons.items():
+            if name in given:
+                raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
+
+    def _of_groups(self, name):
+        """Yields the method of this name of each class that has one, whatever the order of bases."""
+        for group in reversed(type(self).__mro__):
+            if name in vars(group):
+                yield vars(group)[name]
 
     @property
     def data(self):
         """Name of the setting that names the data: one of `SOURCES`. None is a `ValueError`."""
-        name = self._source()
-        if name is None:
+        if self.source is None:
             raise ValueError(
                 f"There is nothing to train on. Give {' or '.join(map(flag, self.SOURCES))}. Received: none of them"
             )
-        return name
+        return self.source
 
-    def _source(self):
-        given = [name for name in self.SOURCES if getattr(self, name)]
-        if len(given) > 1:
-            received = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
+    @property
+    def source(self):
+        """Name of the setting that names the data; `None` without one. Two are a `ValueError`."""
+        sources = [name for name in self.SOURCES if getattr(self, name)]
+        if len(sources) > 1:
+            received = ", ".join(f"{name}={getattr(self, name)!r}" for name in sources)
             raise ValueError(f"Give one of {', '.join(map(flag, self.SOURCES))}. Received: {received}")
-        return given[0] if given else None
+        return sources[0] if sources else None
 
     def changed(self, given):
         """Returns these settings with others in their place, a dictionary, checked as by `override`.
@@ -244,8 +276,8 @@ class Settings(Heads, Training, Devices, Output):
         Other data take the place of these. Another attention, say, has none of the arguments of this one.
         """
         if given.keys() & set(self.SOURCES):
-            own = {*self.SOURCES, *self.of_data}
-            given = {field.name: field.default for field in fields(self) if field.name in own} | given
+            names = {*self.SOURCES, *self.of_data}
+            given = {field.name: field.default for field in fields(self) if field.name in names} | given
         return override(replace(self, **dict.fromkeys(self._of_others(given), {})), given)
 
     of_data = ("validation", "test")  # settings that other data do without
@@ -312,14 +344,14 @@ def check_encoding(encoding):
         raise ValueError(f"--encoding must be one that Python knows. Received: {encoding}") from None
 
 
-def share_of(validation, others):
-    """Returns the share that `--validation` gives; `None` if it names `others`."""
+def share_of(validation, alternative):
+    """Returns the share that `--validation` gives; `None` if it names `alternative`."""
     try:
         share = float(validation)
     except ValueError:
         return None
     if not 0 < share < 1:
-        raise ValueError(f"--validation must be {others}, or a share between 0 and 1. Received: {validation}")
+        raise ValueError(f"--validation must be {alternative}, or a share between 0 and 1. Received: {validation}")
     return share
 
 
@@ -334,8 +366,8 @@ class NamedSizes:
     @property
     def shape(self):
         """The named size with what overrides it, as arguments of the model."""
-        given = self.model_arguments | {"num_heads": self.num_heads}
-        return {name: given.get(name) or value for name, value in self.SIZES[self.size].items()}
+        overrides = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: overrides.get(name) or value for name, value in self.SIZES[self.size].items()}
 
 
 @settings()
@@ -346,18 +378,15 @@ class Files:
 
     train: tuple[str, ...] = option((), "files to train on, .gz too", metavar="FILE")
     validation: tuple[str, ...] = option((), "files for validation, or a share of --train, such as 0.1", metavar="FILE")
-    test: tuple[str, ...] = option(
-        (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
-    )
-    embedded: bool = option(False, "the embedded task, made by code")
+    test: tuple[str, ...] = option((), "test files, each a test set of its name", changeable=True, metavar="FILE")
+    embedded: bool = option(False, "train on synthetic data, made by code")
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         for name in ("validation", "test"):
-            is_open = name == "validation" and self.validation_share and self._source() is None
+            is_open = name == "validation" and self.validation_share and self.source is None
             if getattr(self, name) and not self.train and not is_open:
-                received = {each: getattr(self, each) for each in (name, *self.SOURCES)}
-                received = ", ".join(f"{each}={value!r}" for each, value in received.items() if value)
+                received = {setting: getattr(self, setting) for setting in (name, *self.SOURCES)}
+                received = ", ".join(f"{setting}={value!r}" for setting, value in received.items() if value)
                 raise ValueError(f"--{name} needs --train. Received: {received}, without --train")
 
     @property
@@ -375,13 +404,11 @@ class Files:
         return ("test",) if self.validation_share else super().of_data
 
     def unused(self, given):
-        found = super().unused(given)
-        if "test" in given:
-            found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
-            del found["train"]
+        sources = [name for name in self.SOURCES if name != "train" and "test" in given]
+        reasons = dict.fromkeys(sources, "and --test name test sets: give one of them")
         if self.test:
-            found["test_share"] = "is that of --train to take where there is no --test"
-        return {name: reason for name, reason in found.items() if name in given}
+            reasons["test_share"] = "is that of --train to take where there is no --test"
+        return reasons
 
 
 @settings()
@@ -390,7 +417,7 @@ class TextFiles(Files):
 
     title = "data"
 
-    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
+    tfds: str | None = option(None, "name in TensorFlow Datasets, in place of files", metavar="NAME")
     splits: dict = option(
         {"train": "train", "validation": "validation", "test": ("test",)},
         "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
@@ -406,10 +433,9 @@ class TextFiles(Files):
         return names if isinstance(names, tuple) else (names,)
 
     def unused(self, given):
-        found = super().unused(given)
-        if "test" in given or self._source() not in self.SPLIT:
-            found["splits"] = f"is only for data by {' or '.join(map(flag, self.SPLIT))}, not for files"
-        return {name: reason for name, reason in found.items() if name in given}
+        if "test" not in given and self.source in self.SPLIT:
+            return {}
+        return {"splits": f"is only for data by {' or '.join(map(flag, self.SPLIT))}, not for files"}
 
 
 @settings()
@@ -418,7 +444,9 @@ class Examples:
 
     title = "data"
 
-    split_seed: int = option(0, "of the choice of shares and of --max-examples")
-    max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
-    batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
-    num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
+    split_seed: int = option(0, "random seed of the choice of shares and of --max-examples")
+    max_examples: int | None = option(None, "largest number of examples of each set, drawn at random", at_least=1)
+    batch_size: int = option(32, "examples in a batch, over all replicas", at_least=1)
+    num_buckets: int = option(
+        6, "largest number of lengths to which batches are padded; XLA compiles once for each", at_least=1
+    )

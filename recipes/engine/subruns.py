@@ -10,9 +10,8 @@ import time
 
 from keras_headattn._files import read_json, write_atomically
 from recipes.engine.config import save_config
-from recipes.engine.lock import lock
 from recipes.engine.progress import progress_bar
-from recipes.engine.run import Run
+from recipes.engine.run import Run, lock
 
 
 def train_all(recipe, configs, title, report, train=True, afresh=False):
@@ -51,15 +50,15 @@ def train_all(recipe, configs, title, report, train=True, afresh=False):
     if text:
         print(f"\n{text}")
     ended = {title(config): outcome(recipe, config) for config in configs}
-    reasons = [f"{name}: {found['error']}" for name, found in ended.items() if found and found["error"]]
+    reasons = [f"{name}: {result['error']}" for name, result in ended.items() if result and result["error"]]
     if reasons:
         sys.exit("\n".join([f"{len(reasons)} of {len(configs)} runs failed:", *reasons]))
 
 
 def is_finished(recipe, config):
     """True if the run of these settings has finished."""
-    found = outcome(recipe, config)
-    return bool(found) and not found["error"]
+    result = outcome(recipe, config)
+    return bool(result) and not result["error"]
 
 
 def outcome(recipe, config):
@@ -68,8 +67,8 @@ def outcome(recipe, config):
     Its `error` is `None` if the run has finished, or says why it failed.
     """
     path = pathlib.Path(config.run) / "outcome.json"
-    found = read_json(path) if path.exists() else {}
-    return found if found.get("settings") == _settings(config) else None
+    result = read_json(path) if path.exists() else {}
+    return result if result.get("settings") == _settings(config) else None
 
 
 def _finish(recipe, config, watch, afresh):
@@ -81,8 +80,8 @@ def _finish(recipe, config, watch, afresh):
         lock(log, "Another process is still training it: waiting.", wait=True)
         begin = log.tell()
         code = run(recipe.name, folder / "settings.json", log, watch, *["--afresh"] * afresh)
-    found = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
-    write_atomically(folder / "outcome.json", json.dumps(found, indent=1).encode())
+    result = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
+    write_atomically(folder / "outcome.json", json.dumps(result, indent=1).encode())
 
 
 def run(name, settings, log, watch, *options):

@@ -23,8 +23,8 @@ from keras_headattn.interop._checkpoints import check_checkpoint
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
-from recipes.engine.texts.explain import explain_command
-from recipes.engine.texts.lines import classify_command
+from recipes.engine.texts.explaining import explain_command
+from recipes.engine.texts.predicting import classify_command
 from recipes.engine.texts.settings import COLUMNS, OF_FILES
 from recipes.glue.data import read_unlabelled
 from recipes.glue.glue_tasks import SUBMISSION

@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_headattn.data._labelled_text import LabelledText
-from recipes.engine.corpora import Corpora, named_files
+from recipes.engine.data import Corpora, named_files
 from recipes.engine.settings import VALIDATION_SHARE
 from recipes.engine.texts import data as sentences
 from recipes.glue.demo import number_tasks
@@ -72,7 +72,7 @@ def read_unlabelled(task, folder=None, tfds=False, without=()):
     Returns a dictionary of the name in a submission to `LabelledText`. Files that are not there are left out, and so
     are those of the names `without`.
     """
-    found = {}
+    corpora = {}
     for split, (name_there, name, rows) in task.tests.items():
         if name in without:
             continue
@@ -84,8 +84,8 @@ def read_unlabelled(task, folder=None, tfds=False, without=()):
             continue
         if len(corpus) != rows:
             print(f"{name} has {rows:,} test rows in GLUE. Received: {len(corpus):,} in {corpus.name}")
-        found[name] = corpus
-    return found
+        corpora[name] = corpus
+    return corpora
 
 
 def _part(task, split, folder, seed):

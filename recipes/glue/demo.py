@@ -41,16 +41,16 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
         return number_words(train_size, validation_size, test_size, seed)
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     if task == "acceptability":
-        found = _acceptability(sizes, seed)
-        found["train"] += _with_words_left_out(found["train"], np.random.default_rng([seed, len(SPLITS), 1]))
-        rows = {name: [row[:2] for row in part] for name, part in found.items()}
+        parts = _acceptability(sizes, seed)
+        parts["train"] += _with_words_left_out(parts["train"], np.random.default_rng([seed, len(SPLITS), 1]))
+        rows = {name: [row[:2] for row in part] for name, part in parts.items()}
     else:
         make, split_of = {"paraphrase": _paraphrase, "similarity": _similarity}[task], assign_numbers(seed)
         rows = {}
-        for place, (name, size) in enumerate(sizes.items()):
-            rng = np.random.default_rng([seed, place])
-            rows[name] = [make(rng, place, split_of, number) for number in range(size)]
-    return {name: _corpus(found, f"number tasks, {task}, {name}") for name, found in rows.items()}
+        for split, (name, size) in enumerate(sizes.items()):
+            rng = np.random.default_rng([seed, split])
+            rows[name] = [make(rng, split, split_of, index) for index in range(size)]
+    return {name: _corpus(part, f"number tasks, {task}, {name}") for name, part in rows.items()}
 
 
 def swapped_words(train_size=4_000, validation_size=400, test_size=400, seed=0):
@@ -64,8 +64,8 @@ def swapped_words(train_size=4_000, validation_size=400, test_size=400, seed=0):
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     return {
         name: [
-            [place is not None and number in (place, place + 1) for number, _ in enumerate(text.split())]
-            for text, _, place in rows
+            [position is not None and index in (position, position + 1) for index, _ in enumerate(text.split())]
+            for text, _, position in rows
         ]
         for name, rows in _acceptability(sizes, seed).items()
     }
@@ -92,9 +92,9 @@ def swap_words(words, rng):
     """
     counts = [word.split("-")[0] in COUNTS for word in words]
     pairs = zip(words, words[1:], counts, counts[1:], strict=False)
-    places = [place for place, (a, b, one, other) in enumerate(pairs) if a != b and not (one and other)]
-    place = int(rng.choice(places))
-    return [*words[:place], words[place + 1], words[place], *words[place + 2 :]], place
+    places = [index for index, (a, b, one, other) in enumerate(pairs) if a != b and not (one and other)]
+    index = int(rng.choice(places))
+    return [*words[:index], words[index + 1], words[index], *words[index + 2 :]], index
 
 
 def in_words(amount):
@@ -124,49 +124,49 @@ def _count(number, unit):
 def _acceptability(sizes, seed):
     """Makes for each split the sentences, their labels, and the place of the first of two swapped words."""
     corpora = numbers_corpus("de", *sizes.values(), seed=seed)
-    found = {}
+    parts = {}
     for split, name in enumerate(SPLITS):
         rng, rows = np.random.default_rng([seed, split, 1]), []
-        for number, sentence in enumerate(corpora[name].source):
-            words, place = sentence.split(), None
+        for index, sentence in enumerate(corpora[name].source):
+            words, position = sentence.split(), None
             # A sentence of one word, or of words that count alone, has nothing to swap.
-            if number % 2 and len(words) > 1 and not all(word.split("-")[0] in COUNTS for word in words):
-                words, place = swap_words(words, rng)
-            rows.append((sentence if place is None else " ".join(words), str(int(place is None)), place))
-        found[name] = rows
-    return found
+            if index % 2 and len(words) > 1 and not all(word.split("-")[0] in COUNTS for word in words):
+                words, position = swap_words(words, rng)
+            rows.append((sentence if position is None else " ".join(words), str(int(position is None)), position))
+        parts[name] = rows
+    return parts
 
 
 def _with_words_left_out(rows, rng):
     """Leaves out some words of the sentences, any but two that are swapped."""
-    found = []
-    for text, label, place in rows:
+    shortened = []
+    for text, label, position in rows:
         words = text.split()
-        free = [number for number in range(len(words)) if place is None or number not in (place, place + 1)]
-        most = len(free) - (place is None)  # one word is left
+        free = [index for index in range(len(words)) if position is None or index not in (position, position + 1)]
+        most = len(free) - (position is None)  # one word is left
         lost = rng.choice(free, rng.integers(1, most + 1), replace=False) if most > 0 else []
-        found.append((" ".join(word for number, word in enumerate(words) if number not in lost), label, place))
-    return found
+        shortened.append((" ".join(word for index, word in enumerate(words) if index not in lost), label, position))
+    return shortened
 
 
-def _paraphrase(rng, place, split_of, number):
-    amount = _amount(rng, place, split_of)
-    other = amount if number % 2 else _amount(rng, place, split_of)
+def _paraphrase(rng, split, split_of, index):
+    amount = _amount(rng, split, split_of)
+    other = amount if index % 2 else _amount(rng, split, split_of)
     return in_words(amount), str(int(amount == other)), in_digits(other)
 
 
-def _similarity(rng, place, split_of, number):
-    amount = _amount(rng, place, split_of)
-    other = max(1, round(amount * 10 ** rng.uniform(-1.2, 1.2))) if number % 8 else amount
+def _similarity(rng, split, split_of, index):
+    amount = _amount(rng, split, split_of)
+    other = max(1, round(amount * 10 ** rng.uniform(-1.2, 1.2))) if index % 8 else amount
     closeness = 5 * max(0.0, 1 - abs(math.log10(amount / other)))
     return in_words(amount), f"{closeness:.2f}", in_words(other)
 
 
-def _amount(rng, place, split_of):
+def _amount(rng, split, split_of):
     """Returns an amount of cents, whose euros are a number of this split."""
     while True:
         euros = number_up_to(rng, 4)
-        if split_of[euros] == place:
+        if split_of[euros] == split:
             return 100 * euros + int(rng.integers(1, 100))
 
 

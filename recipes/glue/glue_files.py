@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_headattn._files import is_number, read_lines
 from keras_headattn.data._labelled_text import LabelledText
-from recipes.engine.texts.tfds import read_tfds_labelled
+from recipes.engine.texts.data import read_tfds_labelled
 
 # First columns of header lines.
 HEADERS = ("index", "id", "sentence", "quality")
@@ -50,8 +50,8 @@ def task_folder(folder, task):
     """Finds the folder of a task within that of GLUE; without one, that is the folder itself."""
     folder = pathlib.Path(folder)
     names = {task.folder.lower(), task.name}
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    return next((path for path in found if path.is_dir() and path.name.lower() in names), folder)
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return next((path for path in paths if path.is_dir() and path.name.lower() in names), folder)
 
 
 def read_file(path, task, split="train", encoding="utf-8"):
@@ -62,8 +62,8 @@ def read_file(path, task, split="train", encoding="utf-8"):
     """
     rows = (line.rstrip("\r\n").split("\t") for line in read_lines(path, strip=False, encoding=encoding))
     columns, is_test = task.columns_of(split), split in task.tests
-    width, found, damaged = None, [], []
-    for number, row in enumerate(rows, 1):
+    width, examples, damaged = None, [], []
+    for line_number, row in enumerate(rows, 1):
         if row == [""]:
             continue
         if width is None:
@@ -74,18 +74,18 @@ def read_file(path, task, split="train", encoding="utf-8"):
         label_column = task.label_column if task.label_column >= 0 else width - 1
         texts, label, error = _checked(row, width, columns, None if is_test else label_column, task)
         if error:
-            damaged.append(f"line {number} has {error}")
+            damaged.append(f"line {line_number} has {error}")
         if is_test or not error:
-            found.append((*texts, label))
-    if not found:
+            examples.append((*texts, label))
+    if not examples:
         raise ValueError(
             f"{task.folder}'s files have, with tabs between, "
             f"{_columns_text(task, columns, None if is_test else task.label_column)}; texts of your own need no "
             f"--task. {path} has no whole row of {task.folder}. Received: {'; '.join(damaged[:1]) or 'no rows'}"
         )
     if damaged:
-        _report(path, damaged, len(found), is_test)
-    *sides, labels = (list(values) for values in zip(*found, strict=True))
+        _report(path, damaged, len(examples), is_test)
+    *sides, labels = (list(values) for values in zip(*examples, strict=True))
     return LabelledText(sides[0], labels, str(path), sides[1] if len(sides) > 1 else None)
 
 

@@ -32,9 +32,9 @@ class LabelTexts:
         self.task = task
         self.names = list(names)
         self.parts = []
-        for place in sorted(range(len(fields)), key=fields.__getitem__):
+        for index in sorted(range(len(fields)), key=fields.__getitem__):
             before = f"{self.task.name} " if self.task and not self.parts else " " if self.parts else ""
-            self.parts += [f"{before}{fields[place]}: ", place]
+            self.parts += [f"{before}{fields[index]}: ", index]
 
     def source(self, texts):
         """Returns the parts that T5 reads of the one or two texts of an example, strings and tensors to be joined."""
@@ -69,22 +69,24 @@ class WrittenClasses(ScoredClasses):
         self.texts = LabelTexts(self.names, task, fields)
         self.names = [*self.names, OTHER]
 
-    def rows(self, found):
+    def rows(self, texts):
         """Predictions `(N, C + 1)`: 1 in the column of the label of each text."""
-        return np.eye(len(self.names), dtype="float32")[[self.texts.place(text) for text in found]]
+        return np.eye(len(self.names), dtype="float32")[[self.texts.place(text) for text in texts]]
 
     def measure(self, targets, predicted):
         """Accuracy, F1, Matthews correlation, and the share of other texts."""
         from sklearn import metrics
 
-        found, labels = predicted.argmax(axis=1), range(len(self.names) - 1)
-        measures = {"accuracy": float(np.mean(found == targets))}
-        measures["f1_macro"] = float(metrics.f1_score(targets, found, labels=labels, average="macro", zero_division=0))
+        classes, labels = predicted.argmax(axis=1), range(len(self.names) - 1)
+        measures = {"accuracy": float(np.mean(classes == targets))}
+        measures["f1_macro"] = float(
+            metrics.f1_score(targets, classes, labels=labels, average="macro", zero_division=0)
+        )
         if len(labels) == 2:
-            measures["f1"] = float(metrics.f1_score(targets == 1, found == 1, zero_division=0))
-        varies = len(np.union1d(targets, found)) > 1
-        measures["mcc"] = float(metrics.matthews_corrcoef(targets, found)) if varies else 0.0
-        measures["other_text"] = float(np.mean(found == len(labels)))
+            measures["f1"] = float(metrics.f1_score(targets == 1, classes == 1, zero_division=0))
+        varies = len(np.union1d(targets, classes)) > 1
+        measures["mcc"] = float(metrics.matthews_corrcoef(targets, classes)) if varies else 0.0
+        measures["other_text"] = float(np.mean(classes == len(labels)))
         return {"score": mean_score(measures, self.measures)} | measures
 
 
@@ -95,9 +97,9 @@ class WrittenNumbers(ScoredNumbers):
         super().__init__(names, measures, **options)
         self.texts = LabelTexts((), task, fields)
 
-    def rows(self, found):
+    def rows(self, texts):
         """Predictions `(N, 1)`."""
-        return np.array([[self.texts.number(text)] for text in found], "float32").reshape(-1, 1)
+        return np.array([[self.texts.number(text)] for text in texts], "float32").reshape(-1, 1)
 
 
 WRITTEN = (WrittenNumbers, WrittenClasses)  # kinds of `targets_of`

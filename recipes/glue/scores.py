@@ -22,13 +22,13 @@ class ClassScore(MatthewsCorrelationCoefficient):
         hits = ops.diagonal(self.confusion)
         both = ops.sum(self.confusion, axis=0) + ops.sum(self.confusion, axis=1)
         f1 = ops.divide_no_nan(2 * hits, both)
-        found = {
+        scores = {
             "accuracy": ops.divide_no_nan(ops.sum(hits), ops.sum(self.confusion)),
             "f1": f1[min(1, self.num_classes - 1)],
             "f1_macro": ops.divide_no_nan(ops.sum(f1), ops.sum(ops.cast(both > 0, self.dtype))),
             "mcc": super().result(),
         }
-        return 100 * sum(found[name] for name in self.measures) / len(self.measures)
+        return 100 * sum(scores[name] for name in self.measures) / len(self.measures)
 
     def get_config(self):
         return {**super().get_config(), "measures": self.measures}
@@ -52,7 +52,7 @@ class NumberScore(keras.metrics.Metric):
         self.sums.assign_add(ops.stack([ops.sum(weight * z) for z in (ops.ones_like(x), x, y, x * x, y * y, x * y)]))
 
     def result(self):
-        n, x, y, xx, yy, xy = (self.sums[place] for place in range(6))
+        n, x, y, xx, yy, xy = (self.sums[index] for index in range(6))
         x, y, xx, yy, xy = (ops.divide_no_nan(total, n) for total in (x, y, xx, yy, xy))
         variances = ops.maximum(xx - x * x, 0.0) * ops.maximum(yy - y * y, 0.0)
         return 100 * ops.divide_no_nan(xy - x * y, ops.sqrt(variances))

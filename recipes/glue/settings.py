@@ -2,7 +2,7 @@
 
 from keras_headattn.models import EncoderClassifier
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import named_files
+from recipes.engine.data import named_files
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.settings import Settings, Smoothing
@@ -33,7 +33,7 @@ class Data(Texts):
     glue: str | None = option(
         None, "folder of GLUE as it is distributed, or of the task, in place of --train", metavar="FOLDER"
     )
-    train_examples: int | None = option(None, "use only so many examples to train on, at random", at_least=1)
+    train_examples: int | None = option(None, "number of examples to train on, drawn at random", at_least=1)
     swap_pairs: bool = option(False, "train on each pair twice, the second time with its texts swapped")
     score: tuple[str, ...] = option(
         (), "measures whose mean, times 100, is the score; none: the task's, else accuracy or pearson", MEASURES
@@ -44,7 +44,9 @@ class Data(Texts):
 class Model(Encoder):
     """The encoder and its head."""
 
-    decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
+    decoder_attention: str = option(
+        "same", "attention of T5's decoder: that of --attention, or T5's own", ("same", "own")
+    )
     # `head_dim` is the width of a layer in place of the pooler, 2000 in Wang et al. 2021, appendix A.2
     model_arguments: dict = head_arguments(EncoderClassifier)
 
@@ -66,10 +68,9 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
     pretraining_epochs: int = option(
         0, "passes over the embedded sentences with masked words, before the task is learned", at_least=0
     )
-    pretraining_rate: float = option(1e-3, "highest learning rate of these", above=0)
+    pretraining_rate: float = option(1e-3, "highest learning rate of --pretraining-epochs", above=0)
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         if self.embedded and self.task is None:
             object.__setattr__(self, "task", next(iter(NUMBER_TASKS)))
         if self.tfds and self.tfds.removeprefix("glue/") in TASKS and "/" in self.tfds:
@@ -77,10 +78,10 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
             if self.task not in (None, named):
                 raise ValueError(f"--tfds names the task. Received: tfds={self.tfds!r}, task={self.task!r}")
             object.__setattr__(self, "task", named)
-        if self._source() and self.embedded != (self.task in NUMBER_TASKS):
+        if self.source and self.embedded != (self.task in NUMBER_TASKS):
             raise ValueError(
                 f"The tasks of the embedded data are {', '.join(NUMBER_TASKS)}. "
-                f"Received: task={self.task}, {self._source()}={getattr(self, self._source())!r}"
+                f"Received: task={self.task}, {self.source}={getattr(self, self.source)!r}"
             )
         if self.glue and self.task is None:
             raise ValueError(f"--glue needs --task, one of {', '.join(TASKS)}. Received: glue={self.glue!r}")
@@ -105,14 +106,14 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
         return super().changed(({"pretraining_epochs": 0} if given.get("checkpoint") else {}) | given)
 
     def unused(self, given):
-        found = super().unused(given)
+        reasons = {}
         if self.glue_task:
             of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
-            found |= dict.fromkeys(of_own, f"is only for texts of your own, not for --task {self.task}")
-            found["splits"] = "is only for texts of your own, not for GLUE"
+            reasons |= dict.fromkeys(of_own, f"is only for texts of your own, not for --task {self.task}")
+            reasons["splits"] = "is only for texts of your own, not for GLUE"
         elif self.task:
-            found["predict"] = f"is only for texts of your own, not for --task {self.task}"
-        return {name: reason for name, reason in found.items() if name in given}
+            reasons["predict"] = f"is only for texts of your own, not for --task {self.task}"
+        return reasons
 
     @property
     def begins_pretrained(self):
@@ -143,8 +144,8 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
     @property
     def fields(self):
         """Names of the one or two texts of an example."""
-        own = (self.text_column, self.second_column or "second_text")[: 2 if self.is_pair else 1]
-        return self.glue_task.fields if self.glue_task else own
+        columns = (self.text_column, self.second_column or "second_text")[: 2 if self.is_pair else 1]
+        return self.glue_task.fields if self.glue_task else columns
 
     @property
     def predicts(self):

@@ -18,11 +18,11 @@ def predict_tests(run, config, predictor, corpora):
     labels = config.glue_task.labels
     for name, corpus in corpora.items():
         shown = progress_bar(f"Reading {name}", len(corpus), config.quiet)
-        found = predictor(corpus.texts, corpus.second_texts, shown)
+        predictions = predictor(corpus.texts, corpus.second_texts, shown)
         if labels:  # the first one in place of other texts, which T5 may write
-            cells = [cell if cell in labels else labels[0] for cell in predictor.targets.cells(found)]
+            cells = [cell if cell in labels else labels[0] for cell in predictor.targets.cells(predictions)]
         else:
-            cells = clipped(found[:, 0])
+            cells = clipped(predictions[:, 0])
         path = run.folder / "submission" / f"{name}.tsv"
         write_atomically(path, rows_text(cells).encode("utf-8"))
         print(f"{path}: {len(cells):,} rows")
@@ -52,24 +52,24 @@ def collect(runs, fill):
     The files in `fill` are of no run: each row has the majority's label. A file that is missing, is there twice, or has
     not the rows of GLUE's test set is an error.
     """
-    found = {}
+    files = {}
     for run in runs:
         for path in sorted((run.folder / "submission").glob("*.tsv")):
-            if path.stem in found:
+            if path.stem in files:
                 raise ValueError(f"Two runs have predicted {path.stem}. Received: {run.folder} and another")
-            found[path.stem] = path.read_bytes()
-    if known := sorted(found.keys() & set(fill)):
+            files[path.stem] = path.read_bytes()
+    if known := sorted(files.keys() & set(fill)):
         raise ValueError(f"--fill is for files of no run. Received: {', '.join(known)}, which a run has predicted")
     for name in fill:
-        found.setdefault(name, rows_text([MAJORITY[name]] * SUBMISSION[name][1]).encode())
-    if missing := [name for name in SUBMISSION if name not in found]:
+        files.setdefault(name, rows_text([MAJORITY[name]] * SUBMISSION[name][1]).encode())
+    if missing := [name for name in SUBMISSION if name not in files]:
         raise ValueError(
             f"A submission has {len(SUBMISSION)} files; --fill writes the majority's label for those of no run. "
             f"Received: no {', '.join(missing)}"
         )
-    for name, content in found.items():
+    for name, content in files.items():
         check_file(name, content)
-    return {name: found[name] for name in SUBMISSION}
+    return {name: files[name] for name in SUBMISSION}
 
 
 def check_file(name, content):
@@ -80,10 +80,12 @@ def check_file(name, content):
         raise ValueError(
             f"{name}.tsv must have a header and {rows:,} rows. Received: {header!r} and {len(lines):,} rows"
         )
-    for number, line in enumerate(lines):
+    for row_index, line in enumerate(lines):
         index, _, cell = line.partition("\t")
-        if index != str(number) or not (cell in task.labels if task.labels else _is_grade(cell)):
-            raise ValueError(f"{name}.tsv, row {number} must be {number}, a tab and a prediction. Received: {line!r}")
+        if index != str(row_index) or not (cell in task.labels if task.labels else _is_grade(cell)):
+            raise ValueError(
+                f"{name}.tsv, row {row_index} must be {row_index}, a tab and a prediction. Received: {line!r}"
+            )
 
 
 def _is_grade(cell):

@@ -12,8 +12,8 @@ class _Scored:
 
     def measure(self, targets, predicted):
         """Returns the measures, and first the score that they give."""
-        found = super().measure(targets, predicted)
-        return {"score": mean_score(found, self.measures)} | found
+        measures = super().measure(targets, predicted)
+        return {"score": mean_score(measures, self.measures)} | measures
 
 
 class ScoredClasses(_Scored, Classes):
@@ -41,8 +41,8 @@ def targets_of(config, names=None, corpus=None, kinds=SCORED):
     cls, known = (kinds[0], OF_NUMBERS) if config.predicts == "number" else (kinds[1], OF_CLASSES)
     if unknown := set(config.measures) - set(known):
         raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
-    options = {name: getattr(config, name) for name in ("measures", "label_smoothing", "fields")}
-    options["task"] = config.glue_task
+    options = dict(measures=config.measures, label_smoothing=config.label_smoothing)
+    options |= dict(fields=config.fields, task=config.glue_task)
     if names is None and config.task_labels is None:
         targets = cls.learn(corpus, config.labels, **options)
     else:

@@ -12,10 +12,9 @@ from keras_headattn.models import T5
 from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
 from recipes.engine import lora
-from recipes.engine.corpora import check_batch_size
-from recipes.engine.encoders import attention_arguments
-from recipes.engine.fine_tuning import fine_tuning_optimizer, warmup_steps
-from recipes.engine.flops import count_flops
+from recipes.engine.data import check_batch_size
+from recipes.engine.encoders import attention_arguments, fine_tuning_optimizer, warmup_steps
+from recipes.engine.modelling import count_flops
 from recipes.engine.texts.predicting import without_limit
 
 START = 0  # of T5's decoder
@@ -52,24 +51,24 @@ class LabelWriter:
 
     def written(self, ids):
         """Returns the texts that are written for ids `(B, n)`, and their probabilities, both `(B,)`."""
-        found = self.search(ids)
-        tokens = found["tokens"][:, 0]
-        return self.tokenizer.detokenize(tokens), tf.exp(found["scores"][:, 0])
+        outputs = self.search(ids)
+        tokens = outputs["tokens"][:, 0]
+        return self.tokenizer.detokenize(tokens), tf.exp(outputs["scores"][:, 0])
 
     def __call__(self, texts, second_texts=None, progress=None):
         sources = self.targets.texts.sources(texts, second_texts)
-        found = [""] * len(sources)
+        predictions = [""] * len(sources)
         done = 0
         for members, ids in source_batches(
             self.tokenizer.encode(sources), source_lengths(self.max_length), self.batch_size, filler=1
         ):
             written, _ = self.written(tf.constant(ids))
             for member, text in zip(members, written.numpy(), strict=False):
-                found[member] = text.decode("utf-8", "replace")
+                predictions[member] = text.decode("utf-8", "replace")
             done += len(members)
             if progress:
                 progress(done)
-        return self.targets.rows(found)
+        return self.targets.rows(predictions)
 
     def measures(self, texts, second_texts=None):
         """Returns measures of the model itself: none."""
@@ -95,9 +94,9 @@ def fit(run, texts, targets, tokenizer):
     batches, validation = make_batches(run, texts, targets, tokenizer)
 
     def model():
-        found = run.load_pruned() or make_model(config)
-        lora.adapt(found, config)
-        return found
+        network = run.load_pruned() or make_model(config)
+        lora.adapt(network, config)
+        return network
 
     def trainer(model):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
@@ -163,10 +162,10 @@ def longest_label(targets, tokenizer):
 
 def make_model(config):
     """Returns the T5 of the checkpoint with the attention of the settings."""
-    own = dict(dropout=config.model_arguments["dropout"], seed=config.seed, **attention_arguments(config))
+    arguments = dict(dropout=config.model_arguments["dropout"], seed=config.seed, **attention_arguments(config))
     if config.decoder_attention == "own":
-        own |= dict(decoder_attention=None, cross_attention=None)
-    model = from_pretrained(config.checkpoint, **own)
+        arguments |= dict(decoder_attention=None, cross_attention=None)
+    model = from_pretrained(config.checkpoint, **arguments)
     if not isinstance(model, T5):
         raise ValueError(
             f"--checkpoint must be a T5 with its decoder. Received: {config.checkpoint}, of an encoder alone"

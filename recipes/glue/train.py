@@ -4,14 +4,26 @@ import keras
 import tensorflow as tf
 
 from recipes.engine import lora
-from recipes.engine.encoders import check_encoder, saved_tokenizer
-from recipes.engine.fine_tuning import fine_tuning_optimizer, make_tokenizer, warmup_steps, with_reduction
-from recipes.engine.flops import count_flops
-from recipes.engine.optimizer import column_trainer
+from recipes.engine.encoders import (
+    check_encoder,
+    fine_tuning_optimizer,
+    make_tokenizer,
+    saved_tokenizer,
+    warmup_steps,
+    with_reduction,
+)
+from recipes.engine.modelling import column_trainer, count_flops
 from recipes.engine.texts import evaluation
-from recipes.engine.texts.exporting import try_samples, write_classifier
 from recipes.engine.texts.predicting import TextPredictor
-from recipes.engine.texts.training import keep_labels, kept_labels, make_batches, model_inputs, start_at_mean
+from recipes.engine.texts.training import (
+    keep_labels,
+    kept_labels,
+    make_batches,
+    model_inputs,
+    start_at_mean,
+    try_samples,
+    write_classifier,
+)
 from recipes.glue import text_to_text
 from recipes.glue.data import read_corpora, read_tests
 from recipes.glue.demo import number_sentences
@@ -68,8 +80,8 @@ def pretrain(run, targets, tokenizer):
         rows = tokenizer.encode(number_sentences(seed=config.split_seed))
         epochs, rate = config.pretraining_epochs, config.pretraining_rate
         print(f"Masked words of {len(rows):,} sentences, {epochs} epochs")
-        found = fill_in(encoder, rows, tokenizer, epochs, rate, seed=config.seed, quiet=config.quiet)
-        print(f"{found:.1%} of the masked words were found.")
+        accuracy = fill_in(encoder, rows, tokenizer, epochs, rate, seed=config.seed, quiet=config.quiet)
+        print(f"{accuracy:.1%} of the masked words were found.")
         run.save_model(encoder, path)
     keras.utils.set_random_seed(config.seed)  # a continued run does not pre-train again
 

@@ -23,8 +23,9 @@ import os
 import sys
 
 from recipes.engine.command import Command, portions
-from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_others
-from recipes.engine.search import DECODING
+from recipes.engine.config import flag
+from recipes.engine.generation import DECODING
+from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.graphs.explaining import explain
 from recipes.graphs.exported import SavedGraphToText, saved_model_in
 from recipes.graphs.files import graph_of_line
@@ -44,12 +45,14 @@ def _add_write(parser):
     parser.add_argument("--scores", action="store_true", help="a score and a tab before each text")
 
 
-def _writer_of(folder, given):
+def _writer_of(folder, settings):
     """Returns functions that read a line and write the texts of graphs, by a run or a SavedModel."""
     if path := saved_model_in(folder):
-        refuse_others(given, (), "is only for runs: a SavedModel has its own")
+        if settings:
+            name, value = next(iter(settings.items()))
+            raise ValueError(f"{flag(name)} is only for runs: a SavedModel has its own. Received: {name}={value!r}")
         return graph_of_line, SavedGraphToText(path)
-    run, config = RECIPE.open(folder, given)
+    run, config = RECIPE.open(folder, settings)
     read = functools.partial(graph_of_line, max_entities=config.max_entities)
     return read, load_graph_to_text(run, config, run.load_model())
 
@@ -61,7 +64,7 @@ def _write(options):
         print("Type a graph as JSON and Enter; Ctrl-D ends.", file=sys.stderr)
     done = 0
     for lines in portions(options.file):
-        graphs = [read(line, number) for number, line in enumerate(lines, done + 1) if line]
+        graphs = [read(line, line_number) for line_number, line in enumerate(lines, done + 1) if line]
         done += len(lines)
         descriptions = iter(graph_to_text(graphs) if graphs else [])
         for line in lines:

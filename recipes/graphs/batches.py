@@ -45,7 +45,7 @@ class GraphBatches(MemoryBatches):
         lengths = np.array([len(example["target"]) for example in self.examples])
         bucket = np.searchsorted(choose_buckets(lengths, num_buckets), lengths)
         bucket, sizes = _split(self.examples, bucket, num_graph_buckets)
-        self.sizes = [size_of(self.examples, np.flatnonzero(bucket == number)) for number in range(sizes)]
+        self.sizes = [size_of(self.examples, np.flatnonzero(bucket == index)) for index in range(sizes)]
         ends = [size["target"] for size in self.sizes]
         rows = [tokens_per_batch // length // num_replicas * num_replicas for length in ends]
         targets = {"target": [example["target"] for example in self.examples]}
@@ -62,16 +62,16 @@ def num_vertices(example):
     return len(example["entities"]) + 1 + 2 * len(example["triples"])
 
 
-def _split(examples, bucket, number):
+def _split(examples, bucket, num_graph_buckets):
     """Splits buckets by the number of vertices: new buckets, in the order of the old ones, and their number."""
     vertices = np.array(list(map(num_vertices, examples)))
-    found, count = np.zeros(len(bucket), int), 0
+    new_bucket, count = np.zeros(len(bucket), int), 0
     for old in np.unique(bucket):
         members = np.flatnonzero(bucket == old)
-        ends = choose_buckets(vertices[members], number)
-        found[members] = count + np.searchsorted(ends, vertices[members])
+        ends = choose_buckets(vertices[members], num_graph_buckets)
+        new_bucket[members] = count + np.searchsorted(ends, vertices[members])
         count += len(ends)
-    return found, count
+    return new_bucket, count
 
 
 def size_of(examples, members):
@@ -94,8 +94,8 @@ def pad_graphs(examples, rows, size):
         count = len(example["entities"])
         entities[row, :count] = pad_ids(example["entities"], count, size["words"])
         triples[row, : len(example["triples"])] = np.reshape(example["triples"], (-1, 3))
-    found = {"entities": entities, "types": _column(examples, "types", rows, size["entities"]), "triples": triples}
-    return found | {name: _column(examples, name, rows, size[name]) for name in ("title", "target") if name in size}
+    inputs = {"entities": entities, "types": _column(examples, "types", rows, size["entities"]), "triples": triples}
+    return inputs | {name: _column(examples, name, rows, size[name]) for name in ("title", "target") if name in size}
 
 
 def _column(examples, name, rows, length):
@@ -117,8 +117,8 @@ def graph_batches(examples, batch_size=16, num_buckets=4):
     vertices = np.array(list(map(num_vertices, examples)))
     bucket = np.searchsorted(choose_buckets(vertices, num_buckets), vertices)
     batches = []
-    for number in np.unique(bucket):
-        members = np.flatnonzero(bucket == number)
+    for index in np.unique(bucket):
+        members = np.flatnonzero(bucket == index)
         members = members[np.argsort(vertices[members], kind="stable")]
         size = size_of(examples, members)
         for start in range(0, len(members), batch_size):

@@ -120,13 +120,13 @@ def find_names(words, names):
     >>> find_names(["new", "york", "city", "is", "old"], [["york"], ["new", "york", "city"]])
     (1, 'is', 'old')
     """
-    order = sorted((number for number, name in enumerate(names) if name), key=lambda number: -len(names[number]))
-    found, place = [], 0
-    while place < len(words):
-        number = next((n for n in order if [*words[place : place + len(names[n])]] == names[n]), None)
-        found.append(words[place] if number is None else number)
-        place += 1 if number is None else len(names[number])
-    return tuple(found)
+    order = sorted((entity for entity, name in enumerate(names) if name), key=lambda entity: -len(names[entity]))
+    tokens, position = [], 0
+    while position < len(words):
+        entity = next((n for n in order if [*words[position : position + len(names[n])]] == names[n]), None)
+        tokens.append(words[position] if entity is None else entity)
+        position += 1 if entity is None else len(names[entity])
+    return tuple(tokens)
 
 
 def find_tags(text, tag, number_of, split):
@@ -134,14 +134,14 @@ def find_tags(text, tag, number_of, split):
 
     `tag` is a pattern, and `number_of` gives the number of a match, or `None`; `split` makes words of a str.
     """
-    found, begin = [], 0
+    tokens, begin = [], 0
     for match in re.finditer(tag, text):
-        number = number_of(match)
-        if number is None:
+        entity = number_of(match)
+        if entity is None:
             raise ValueError(f"the tag {match[0]} of no entity")
-        found += [*split(text[begin : match.start()]), number]
+        tokens += [*split(text[begin : match.start()]), entity]
         begin = match.end()
-    return (*found, *split(text[begin:]))
+    return (*tokens, *split(text[begin:]))
 
 
 def graph_tensors(graphs):
@@ -185,9 +185,9 @@ def _fault_of(graph):
             return f"the triple {triple!r}"
     ends = (("triple", end) for head, _, tail in graph.triples for end in (head, tail))
     copied = (("text", token) for text in graph.texts for token in text if not isinstance(token, str))
-    for place, number in (*ends, *copied):
-        if not (_is_number(number) and 0 <= number < count):
-            return f"a {place} with entity {number} of {count}"
+    for field, entity in (*ends, *copied):
+        if not (_is_number(entity) and 0 <= entity < count):
+            return f"a {field} with entity {entity} of {count}"
     return None
 
 

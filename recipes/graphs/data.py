@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from recipes.engine.corpora import Corpora, named_files
+from recipes.engine.data import Corpora, named_files
 from recipes.graphs.demo import people
 from recipes.graphs.files import read_graphs
 from recipes.graphs.settings import ENDINGS
@@ -47,17 +47,17 @@ def by_category(tests, categories):
     `{"test": {"test": [0, 1, 2], "test_seen": [0], "test_unseen": [1, 2]}}`. A set whose categories are all new, or all
     known, has no such parts.
     """
-    found = {}
+    splits = {}
     for name, corpus in tests.items():
         seen = [graph.category in categories for graph in corpus.graphs]
         parts = {name: list(range(len(seen)))}
         if any(seen) and not all(seen):
             parts |= {
-                f"{name}_{part}": [place for place, each in enumerate(seen) if each == is_seen]
+                f"{name}_{part}": [index for index, value in enumerate(seen) if value == is_seen]
                 for part, is_seen in (("seen", True), ("unseen", False))
             }
-        found[name] = parts
-    return found
+        splits[name] = parts
+    return splits
 
 
 @functools.cache

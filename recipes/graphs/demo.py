@@ -46,12 +46,12 @@ def people(train_size=6_000, validation_size=300, test_size=300, seed=0):
     >>> told == {*graph.triples}
     True
     """
-    found = {}
-    for place, size in enumerate((train_size, validation_size, test_size)):
-        rng = np.random.default_rng([seed, place])
-        graphs = [_graph(rng, place, seed) for _ in range(size)]
-        found[SPLITS[place]] = GraphCorpus(graphs, f"people, {SPLITS[place]}")
-    return found
+    corpora = {}
+    for split, size in enumerate((train_size, validation_size, test_size)):
+        rng = np.random.default_rng([seed, split])
+        graphs = [_graph(rng, split, seed) for _ in range(size)]
+        corpora[SPLITS[split]] = GraphCorpus(graphs, f"people, {SPLITS[split]}")
+    return corpora
 
 
 def facts_told(tokens):
@@ -64,17 +64,17 @@ def facts_told(tokens):
     for token in tokens:
         sentence.append(token)
         if token == ".":
-            entities = [each for each in sentence if isinstance(each, int)]
-            pattern = " ".join("{}" if isinstance(each, int) else each for each in sentence)
+            entities = [part for part in sentence if isinstance(part, int)]
+            pattern = " ".join("{}" if isinstance(part, int) else part for part in sentence)
             facts |= {(entities[a], relation, entities[b]) for relation, a, b in SENTENCES.get(pattern, ())}
             sentence = []
     return facts
 
 
-def _graph(rng, place, seed):
+def _graph(rng, split, seed):
     """Makes a graph with its text, whose entities and triples are in any order."""
     married = rng.random() < 0.4
-    names = _names(rng, place, seed, married)
+    names = _names(rng, split, seed, married)
     entities = [(name, "person") for name in names["person"]]
     facts = []
     relations = [relation for group in GROUPS for relation in group]
@@ -82,7 +82,7 @@ def _graph(rng, place, seed):
     first = rng.integers(0 if married else 1, len(drawn) + 1)
     last = rng.integers(first, len(drawn) + 1) if married else first
     for person, numbers in enumerate((drawn[:first], drawn[first:last])):
-        for relation in (relations[number] for number in sorted(numbers)):
+        for relation in (relations[index] for index in sorted(numbers)):
             kind = RELATIONS[relation]
             facts.append((person, relation, len(entities)))
             entities.append((names[kind].pop(), kind))
@@ -95,7 +95,7 @@ def _graph(rng, place, seed):
     facts = [(place_of[head], relation, place_of[tail]) for head, relation, tail in facts]
     text = tuple(place_of[token] if isinstance(token, int) else token for token in text)
     names, types = zip(*(entities[old] for old in order), strict=True)
-    graph = Graph(names, types, tuple(facts[number] for number in rng.permutation(len(facts))), (text,))
+    graph = Graph(names, types, tuple(facts[index] for index in rng.permutation(len(facts))), (text,))
     return Graph(names, types, graph.triples, (text,), (graph.fill(text),))
 
 
@@ -119,18 +119,18 @@ def _sentence(rng, facts):
     return [entities[next(order)] if word == "{}" else word for word in pattern.split()]
 
 
-def _names(rng, place, seed, married):
+def _names(rng, split, seed, married):
     """Draws different names of each kind that are of this split."""
     makers = {"person": (_person, 1 + married), "town": (_town, 2), "date": (_date, 1), "sum": (_sum, 1)}
-    found = {}
-    for kind, (make, number) in makers.items():
+    by_kind = {}
+    for kind, (make, count) in makers.items():
         names = {}
-        while len(names) < number:
+        while len(names) < count:
             numbers, name = make(rng)
-            if _split_of(numbers, seed) == place:
+            if _split_of(numbers, seed) == split:
                 names[name] = None
-        found[kind] = list(names)
-    return found
+        by_kind[kind] = list(names)
+    return by_kind
 
 
 def _split_of(numbers, seed):
@@ -151,9 +151,9 @@ def _town(rng):
 
 def _word(rng, *parts):
     """Draws a word made of one of each of these parts, and its number."""
-    words = ["".join(each) for each in itertools.product(*map(str.split, parts))]
-    number = int(rng.integers(len(words)))
-    return number, words[number]
+    words = ["".join(combination) for combination in itertools.product(*map(str.split, parts))]
+    index = int(rng.integers(len(words)))
+    return index, words[index]
 
 
 def _date(rng):

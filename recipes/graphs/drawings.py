@@ -71,9 +71,9 @@ class _Colors:
     def __init__(self, weights):
         from matplotlib import cm, colors
 
-        given = weight_colors(weights)
-        self.largest = given["vmax"]
-        self._scale = cm.ScalarMappable(colors.Normalize(given["vmin"], given["vmax"]), given["cmap"])
+        arguments = weight_colors(weights)
+        self.largest = arguments["vmax"]
+        self._scale = cm.ScalarMappable(colors.Normalize(arguments["vmin"], arguments["vmax"]), arguments["cmap"])
 
     def scale(self):
         return self._scale
@@ -105,15 +105,15 @@ class _Scene:
 
     def _to_global(self, columns):
         """Yields ways between entities and the bar: `(vertex that attends, vertex attended to, begin, end)`."""
-        for number, x in enumerate(columns):
-            top = self.places[number, 1] + self.sizes[number, 1] / 2
-            yield number, self.entities, (x + BESIDE, top), (x + BESIDE, self.bar)
-            yield self.entities, number, (x - BESIDE, self.bar), (x - BESIDE, top)
+        for entity, x in enumerate(columns):
+            top = self.places[entity, 1] + self.sizes[entity, 1] / 2
+            yield entity, self.entities, (x + BESIDE, top), (x + BESIDE, self.bar)
+            yield self.entities, entity, (x - BESIDE, self.bar), (x - BESIDE, top)
 
     def _through_relations(self, ends):
-        for number, (head, tail) in enumerate(ends):
-            box = self.entities + number
-            there, back = self.entities + 1 + number, self.entities + 1 + len(ends) + number
+        for index, (head, tail) in enumerate(ends):
+            box = self.entities + index
+            there, back = self.entities + 1 + index, self.entities + 1 + len(ends) + index
             # For a relation of an entity to itself, all four ways join the same two boxes.
             beside = (BESIDE, 3 * BESIDE) if head == tail else (BESIDE, BESIDE)
             yield head, there, *self._between(head, box, beside[0])
@@ -126,12 +126,12 @@ class _Scene:
         begin, end = self.places[one], self.places[other]
         along = (end - begin) / np.linalg.norm(end - begin)
         right = np.array([along[1], -along[0]]) * beside
-        found = []
+        points = []
         for box, direction in ((one, along), (other, -along)):
             direction = np.where(np.abs(direction) < 1e-9, 1e-9, direction)
             reach = (np.sign(direction) * self.sizes[box] / 2 - right) / direction
-            found.append(self.places[box] + right + direction * max(reach.min(), 0))
-        return found
+            points.append(self.places[box] + right + direction * max(reach.min(), 0))
+        return points
 
     def draw(self, axes, weights, colors):
         from matplotlib.patches import FancyArrowPatch
@@ -147,9 +147,9 @@ class _Scene:
                 axes.add_patch(FancyArrowPatch(begin, end, shrinkA=0, shrinkB=0, color=color, zorder=2, **style))
 
     def _draw_boxes(self, axes, weights, colors):
-        for number, (text, place, size) in enumerate(zip(self.texts, self.places, self.sizes, strict=True)):
-            own = weights[number, number] if number < self.entities else None
-            _draw_box(axes, text, place, size, colors, own)
+        for index, (text, middle, size) in enumerate(zip(self.texts, self.places, self.sizes, strict=True)):
+            weight = weights[index, index] if index < self.entities else None
+            _draw_box(axes, text, middle, size, colors, weight)
         middle, size = np.array([self.width / 2, self.bar + BAR / 2]), np.array([self.width, BAR])
         _draw_box(axes, "global", middle, size, colors, weights[self.entities, self.entities])
 
@@ -193,7 +193,7 @@ def draw_copies(maps, title="Where the words were copied from"):
     ['Oslo', '2: 0.95']
     """
     shorten = lambda text: textwrap.shorten(text, COLUMNS - 4, placeholder=" ...")  # noqa: E731
-    chips = [shorten(f"{number} {name}") for number, name in enumerate(maps.graph.entities, 1)]
+    chips = [shorten(f"{index} {name}") for index, name in enumerate(maps.graph.entities, 1)]
     words = list(map(shorten, maps.written))
     sources = [_source(token, row) for token, row in zip(maps.tokens, maps.copies, strict=True)]
     above, below = (
@@ -251,5 +251,5 @@ def _entity_colors(count):
     """Returns as many distinct colours as there are, then the same again: list of (red, green, blue)."""
     from matplotlib import colormaps
 
-    found = colormaps["tab10" if count <= 10 else "tab20"].colors
-    return list(itertools.islice(itertools.cycle(found), count))
+    palette = colormaps["tab10" if count <= 10 else "tab20"].colors
+    return list(itertools.islice(itertools.cycle(palette), count))

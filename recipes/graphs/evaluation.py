@@ -7,7 +7,7 @@ import textwrap
 
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
-from recipes.engine.scored_texts import score_texts
+from recipes.engine.generation import score_texts
 from recipes.graphs.corpus import SPLITS
 from recipes.graphs.demo import facts_told
 from recipes.graphs.files import graph_from_json
@@ -40,18 +40,18 @@ def score_graphs(written, corpus, metrics, settings):
         settings: str, how texts were split and written: the end of all signatures.
     """
     tokens = functools.partial(as_tokens, split=corpus.split)
-    hypotheses = [tokens(each.text) for each in written]
+    hypotheses = [tokens(description.text) for description in written]
     references = [list(map(tokens, graph.references)) for graph in corpus.graphs]
     functions = [function for name in metrics for function in BY_REFERENCES.get(name, ())]
     scores = score_texts(hypotheses, references, functions)
-    own = []
+    graph_scores = []
     if "entities" in metrics:
-        own.append(entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
+        graph_scores.append(entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
     if "repeated" in metrics:
-        own.append(repeated_clauses(hypotheses))
+        graph_scores.append(repeated_clauses(hypotheses))
     if "facts" in metrics:
-        own += facts(written, corpus)
-    scores |= {score.name: score for score in own}
+        graph_scores += facts(written, corpus)
+    scores |= {score.name: score for score in graph_scores}
     return {
         name: dataclasses.replace(score, signature=f"{score.signature}|{settings}") for name, score in scores.items()
     }
@@ -72,12 +72,12 @@ def score_lines(scores, settings):
 
 def facts(written, corpus):
     """Scores the embedded task: the share of facts that texts tell, and of what they tell that is wrong."""
-    told = [facts_told(each.tokens) for each in written]
+    told = [facts_told(description.tokens) for description in written]
     wanted = [set(graph.triples) for graph in corpus.graphs]
     right = sum(len(some & facts) for some, facts in zip(told, wanted, strict=True))
-    number, all_told = sum(map(len, wanted)), sum(map(len, told))
+    num_wanted, all_told = sum(map(len, wanted)), sum(map(len, told))
     return [
-        Score("facts told", 100 * right / max(1, number), f"facts:{number}"),
+        Score("facts told", 100 * right / max(1, num_wanted), f"facts:{num_wanted}"),
         Score("wrong facts", 100 * (all_told - right) / max(1, all_told), f"facts:{all_told}"),
     ]
 
@@ -100,5 +100,5 @@ def as_triples(line, width=160):
 
 def as_object(graph):
     """Returns a graph without its texts, as in JSON."""
-    found = {"entities": graph.entities, "types": graph.types, "triples": graph.triples}
-    return found | {name: getattr(graph, name) for name in ("title", "category") if getattr(graph, name)}
+    fields = {"entities": graph.entities, "types": graph.types, "triples": graph.triples}
+    return fields | {name: getattr(graph, name) for name in ("title", "category") if getattr(graph, name)}

@@ -19,7 +19,11 @@ def explain(run, config, options):
     num_blocks = config.model_argument("num_layers")
     block = -1 if options.block is None else indices("--block", [options.block], num_blocks)[0]
     lines = itertools.islice(itertools.chain.from_iterable(portions(options.file)), options.examples)
-    graphs = {number: graph_of_line(line, number, config.max_entities) for number, line in enumerate(lines, 1) if line}
+    graphs = {
+        line_number: graph_of_line(line, line_number, config.max_entities)
+        for line_number, line in enumerate(lines, 1)
+        if line
+    }
     if not graphs:
         raise ValueError(f"The file must have at least one graph. Received: {options.file}, which is empty")
     model = run.load_model()
@@ -27,14 +31,14 @@ def explain(run, config, options):
     heads = options.heads and indices("--heads", options.heads, model.encoder.blocks[block].attention.num_heads)
     folder, examples = explained(run.folder, options.file), []
     folder.mkdir(parents=True, exist_ok=True)
-    for (number, graph), description in zip(graphs.items(), graph_to_text(list(graphs.values())), strict=True):
-        print(f"{number}: {description.text}")
+    for (line_number, graph), description in zip(graphs.items(), graph_to_text(list(graphs.values())), strict=True):
+        print(f"{line_number}: {description.text}")
         if not description.tokens:
             continue
         maps = graph_maps(model, graph_to_text.vocabulary, graph, description.tokens)
-        save(draw_graph_attention(maps, block, heads), folder / f"{number}_attention.png")
-        save(draw_copies(maps), folder / f"{number}_copies.png")
-        examples.append(maps.example(f"Graph {number}: {', '.join(graph.entities)}"))
+        save(draw_graph_attention(maps, block, heads), folder / f"{line_number}_attention.png")
+        save(draw_copies(maps), folder / f"{line_number}_copies.png")
+        examples.append(maps.example(f"Graph {line_number}: {', '.join(graph.entities)}"))
     if examples:
         write_attention_page(folder / "index.html", examples, title=f"Graphs and texts of {run.folder.name}")
         print(folder / "index.html")

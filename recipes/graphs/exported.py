@@ -30,13 +30,13 @@ class SavedGraphToText:
         for start in range(0, len(graphs), self.batch_size):
             tensors = graph_tensors(graphs[start : start + self.batch_size])
             try:
-                found = self._call(
+                outputs = self._call(
                     **{name: tf.constant(tensors[name], spec.dtype) for name, spec in self._specs.items()}
                 )
             except tf.errors.InvalidArgumentError as error:
                 asserted = re.search(r"assertion failed: \[(.*?)\]$", error.message, re.MULTILINE)
                 raise ValueError(asserted[1] if asserted else error.message.partition("\n")[0]) from error
-            pairs = zip(found["texts"].numpy(), found["scores"].numpy(), strict=True)
+            pairs = zip(outputs["texts"].numpy(), outputs["scores"].numpy(), strict=True)
             descriptions += [Description(text.decode("utf-8"), float(score), ()) for text, score in pairs]
         return descriptions
 

@@ -62,12 +62,12 @@ def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1,
 
     def n_best(entities, types, heads, relations, tails, title):
         inputs, cut = encode(entities, types, heads, relations, tails, title)
-        found = searcher.search(inputs)
-        return {"texts": encode.texts(found["tokens"], entities), "scores": found["scores"]} | cut
+        outputs = searcher.search(inputs)
+        return {"texts": encode.texts(outputs["tokens"], entities), "scores": outputs["scores"]} | cut
 
     def best(*graphs):
-        found = n_best(*graphs)
-        return found | {name: found[name][:, 0] for name in ("texts", "scores")}
+        outputs = n_best(*graphs)
+        return outputs | {name: outputs[name][:, 0] for name in ("texts", "scores")}
 
     specs = [tf.TensorSpec((None,) if name == "title" else (None, None), dtype, name) for name, dtype in INPUTS.items()]
     signatures = {"serving_default": (best, specs), "n_best": (n_best, specs)}

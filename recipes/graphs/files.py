@@ -45,11 +45,11 @@ def read_graphs(path, format=None, encoding="utf-8"):
             f"{', '.join(readers)}. Received: {path}, {format!r}"
         )
     graphs, damaged = [], []
-    for place, made in readers[name](path, encoding):
+    for location, made in readers[name](path, encoding):
         if isinstance(made, str):
-            damaged.append(f"{place} has {made}")
+            damaged.append(f"{location} has {made}")
         elif not (made.texts and all(made.texts)):
-            damaged.append(f"{place} has no text")
+            damaged.append(f"{location} has no text")
         else:
             graphs.append(made)
     if not graphs:
@@ -62,10 +62,10 @@ def read_graphs(path, format=None, encoding="utf-8"):
 
 
 def _agenda(path, encoding):
-    for number, line in enumerate(read_lines(path, strip=False, encoding=encoding), 1):
+    for line_number, line in enumerate(read_lines(path, strip=False, encoding=encoding), 1):
         columns = line.rstrip("\r\n").split("\t")
         if columns != [""]:
-            yield f"line {number}", _or_fault(_agenda_row, columns)
+            yield f"line {line_number}", _or_fault(_agenda_row, columns)
 
 
 def _or_fault(make, *arguments):
@@ -86,14 +86,14 @@ def _agenda_row(columns):
     title, entities, types, triples, abstract = columns[:5]
     entities = tuple(name.strip() for name in entities.split(";"))
     types = tuple(kind.strip("<>") for kind in types.split())
-    found = []
+    parsed_triples = []
     for triple in filter(None, map(str.strip, triples.split(";"))):
         ends = triple.split()
         if len(ends) != 3 or not all(end.isdigit() for end in ends) or int(ends[1]) >= len(AGENDA_RELATIONS):
             raise ValueError(f"the triple {triple!r}")
-        found.append((int(ends[0]), AGENDA_RELATIONS[int(ends[1])], int(ends[2])))
+        parsed_triples.append((int(ends[0]), AGENDA_RELATIONS[int(ends[1])], int(ends[2])))
     text = _tagged(abstract, types, SPLITS["spaces"])
-    return _referring(Graph(entities, types, tuple(found), (text,), title=title.strip()))
+    return _referring(Graph(entities, types, tuple(parsed_triples), (text,), title=title.strip()))
 
 
 def _tagged(text, types, split):
@@ -143,13 +143,13 @@ def graph_of_line(line, number, max_entities=math.inf):
 
 def _json(path, encoding):
     lines = enumerate(read_lines(path, encoding=encoding), 1)
-    first = next(((number, line) for number, line in lines if line), (1, ""))
+    first = next(((line_number, line) for line_number, line in lines if line), (1, ""))
     lines = itertools.chain([first], lines)
     if first[1].startswith("["):
         rows = parse_json("\n".join(line for _, line in lines), path)
-        yield from ((f"object {number}", _or_fault(_json_row, row)) for number, row in enumerate(rows, 1))
+        yield from ((f"object {index}", _or_fault(_json_row, row)) for index, row in enumerate(rows, 1))
     else:
-        yield from ((f"line {number}", _or_fault(_json_line, line)) for number, line in lines if line)
+        yield from ((f"line {line_number}", _or_fault(_json_line, line)) for line_number, line in lines if line)
 
 
 def _json_line(line):
@@ -163,7 +163,7 @@ def _json_row(row):
     ends = dict.fromkeys(end for head, _, tail in triples for end in (head, tail) if isinstance(end, str))
     names = _list_of(row, "entities", kind=(str, int, float)) if "entities" in row else ends
     entities = tuple(str(name).strip() for name in names)
-    numbers = {name: number for number, name in reversed([*enumerate(entities)])}
+    numbers = {name: index for index, name in reversed([*enumerate(entities)])}
     unknown = [end for end in ends if end not in numbers]
     if unknown:
         raise ValueError(f"a triple with {unknown[0]!r}, which is no entity")
@@ -209,9 +209,9 @@ def _webnlg(path, encoding):
     files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
     for file in filter(pathlib.Path.is_file, files):
         within = file.relative_to(path) if path.is_dir() else file.name
-        for number, entry in enumerate(_read_xml(file).iter("entry"), 1):
-            place = f"{within}, {entry.get('eid', f'entry {number}')}"
-            yield from ((f"{place}{text}", made) for text, made in _webnlg_entry(entry))
+        for index, entry in enumerate(_read_xml(file).iter("entry"), 1):
+            location = f"{within}, {entry.get('eid', f'entry {index}')}"
+            yield from ((f"{location}{text}", made) for text, made in _webnlg_entry(entry))
 
 
 def _read_xml(path):
@@ -235,7 +235,7 @@ def _webnlg_entry(entry):
         return
     heads, tails = ([triple[end] for triple in triples] for end in (0, 2))
     names = list(dict.fromkeys([name for _, name in tags] + [end for triple in triples for end in triple[::2]]))
-    number_of = {name: number for number, name in enumerate(names)}
+    number_of = {name: index for index, name in enumerate(names)}
     kinds = {tag: number_of[name] for tag, name in tags}
 
     def kind(name):

@@ -79,18 +79,18 @@ class GraphToText:
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False, reduce_retracing=True)
 
     def __call__(self, graphs, progress=None):
-        for place, graph in enumerate(graphs, 1):
+        for position, graph in enumerate(graphs, 1):
             if len(graph.entities) > self.max_entities:
                 raise ValueError(
                     f"A graph may have {self.max_entities} entities at most. "
-                    f"Received: graph {place} with {len(graph.entities)}"
+                    f"Received: graph {position} with {len(graph.entities)}"
                 )
         descriptions, done = [None] * len(graphs), 0
         encoded = list(map(self.vocabulary.encode, graphs))
         for indices, inputs in graph_batches(encoded, self.batch_size if len(graphs) > 1 else 1):
-            found = self._search({name: tf.constant(ids) for name, ids in inputs.items()})
-            rows = found["tokens"][: len(indices), 0].numpy()
-            for index, row, score in zip(indices, rows, found["scores"][:, 0].numpy(), strict=False):
+            outputs = self._search({name: tf.constant(ids) for name, ids in inputs.items()})
+            rows = outputs["tokens"][: len(indices), 0].numpy()
+            for index, row, score in zip(indices, rows, outputs["scores"][:, 0].numpy(), strict=False):
                 tokens = tuple(self.vocabulary.decode(row))
                 descriptions[index] = Description(graphs[index].fill(tokens), float(score), tokens)
             done += len(indices)

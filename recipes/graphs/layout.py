@@ -71,14 +71,14 @@ def _separate(places, sizes, steps=400):
 def free_columns(places, sizes, numbers):
     """Finds for each box in `numbers` a place along its width from which the way up meets the fewest boxes."""
     taken = []
-    for number in numbers:
-        reach = sizes[number, 0] / 2 - PAD
-        above = places[:, 1] > places[number, 1]
+    for box in numbers:
+        reach = sizes[box, 0] / 2 - PAD
+        above = places[:, 1] > places[box, 1]
         costs = {}
-        for x in places[number, 0] + np.linspace(0, reach, 8)[:, None] * (1, -1):
+        for x in places[box, 0] + np.linspace(0, reach, 8)[:, None] * (1, -1):
             for side in x:
                 blocked = (above & (np.abs(places[:, 0] - side) < sizes[:, 0] / 2 + 0.08)).sum()
                 near = any(abs(side - other) < 0.16 for other in taken)
-                costs[float(side)] = blocked + 2 * near + 0.1 * abs(side - places[number, 0])
+                costs[float(side)] = blocked + 2 * near + 0.1 * abs(side - places[box, 0])
         taken.append(min(costs, key=costs.get))
     return taken

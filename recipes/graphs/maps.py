@@ -101,11 +101,11 @@ def graph_maps(model, vocabulary, graph, tokens=None):
         **({"title": encoded["title"] or [1]} if "title" in encoded else {}),
     }
     inputs = {name: np.array([ids], "int32") for name, ids in columns.items()}
-    found, out = model(inputs, training=False, return_intermediates=True)
+    log_probabilities, out = model(inputs, training=False, return_intermediates=True)
     weights = {name: ops.convert_to_numpy(ops.cast(x["weights"][0], "float32")) for name, x in out.items()}
     vertices = count + 1 + 2 * len(graph.triples)  # the model has two more for a graph without triples
     weights = {name: x if name == TITLE else x[..., :vertices] for name, x in weights.items()}
     weights = {name: x if name in (GRAPH, TITLE) else x[..., :vertices, :] for name, x in weights.items()}
-    copies = ops.convert_to_numpy(ops.exp(ops.cast(found[0, :, -count:], "float32")))
-    title = ["<unk>" if number < 2 else vocabulary.title_words[number - 2] for number in columns.get("title", ())]
+    copies = ops.convert_to_numpy(ops.exp(ops.cast(log_probabilities[0, :, -count:], "float32")))
+    title = ["<unk>" if index < 2 else vocabulary.title_words[index - 2] for index in columns.get("title", ())]
     return GraphMaps(graph, tokens, weights, copies, title)

@@ -41,13 +41,13 @@ def repeated_clauses(hypotheses, min_words=3):
     33.333333333333336
     """
     _check(hypotheses)
-    number = repeated = 0
+    total = repeated = 0
     for text in hypotheses:
         clauses = [tuple(words(clause)) for clause in CLAUSE_ENDS.split(text)]
         clauses = [clause for clause in clauses if len(clause) >= min_words]
-        number += len(clauses)
+        total += len(clauses)
         repeated += len(clauses) - len(set(clauses))
-    return Score("repeated clauses", 100 * repeated / max(1, number), f"case:lc|words:{min_words}+|ends:.,;:!?")
+    return Score("repeated clauses", 100 * repeated / max(1, total), f"case:lc|words:{min_words}+|ends:.,;:!?")
 
 
 def _check(hypotheses):

@@ -1,7 +1,7 @@
 """The graph writer that settings name."""
 
 from keras_headattn.models import GraphWriter
-from recipes.engine import heads
+from recipes.engine import modelling
 from recipes.engine.config import passing_on
 from recipes.graphs.settings import NUM_HEADS
 
@@ -27,4 +27,4 @@ def make_writer(config, vocabulary):
 
 def make_attention(config):
     """Makes the template of the attention of the graph blocks."""
-    return heads.make_attention(config, *config.attention_shape, dropout=config.model_argument("dropout"))
+    return modelling.make_attention(config, *config.attention_shape, dropout=config.model_argument("dropout"))

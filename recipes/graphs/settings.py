@@ -4,8 +4,8 @@ import keras
 
 from keras_headattn.models import GraphWriter
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import named_files
-from recipes.engine.search import Search
+from recipes.engine.data import named_files
+from recipes.engine.generation import Search
 from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments, share_of
 
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"
@@ -29,12 +29,14 @@ class Graphs:
         (), "files or folders for validation, or a share of --train, such as 0.1", metavar="PATH"
     )
     test: tuple[str, ...] = option(
-        (), "files or folders to test on, each a test set named after it", changeable=True, metavar="PATH"
+        (), "test files or folders, each a test set of its name", changeable=True, metavar="PATH"
     )
-    embedded: bool = option(False, "the embedded task: facts on invented people, made by code")
-    format: str | None = option(None, "of the files; none: by their ending", FORMATS, changeable=True)
-    encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
-    max_graphs: int | None = option(None, "use only so many graphs of each set, at random; none: all", at_least=1)
+    embedded: bool = option(False, "train on synthetic data: facts on invented people, made by code")
+    format: str | None = option(None, "format of the files; none: by their ending", FORMATS, changeable=True)
+    encoding: str = option("utf-8", "encoding of the files, such as latin-1", changeable=True)
+    max_graphs: int | None = option(
+        None, "largest number of graphs of each set, drawn at random; none: all", at_least=1
+    )
     vocabulary_arguments: dict = option(
         {"min_count": None, "max_words": None},
         "min_count: rarer words of texts and titles are unknown, of entities none is; by default 5, but fewer for less "
@@ -49,7 +51,7 @@ class Graphs:
     )
     bucket_arguments: dict = option(
         {"num_buckets": 3, "num_graph_buckets": 2},
-        "lengths to which texts are padded, and sizes to which graphs are for each of them, at most",
+        "largest number of lengths to which texts are padded, and of sizes to which graphs are for each length",
     )
 
 
@@ -70,11 +72,12 @@ class Decoding(Search):
     """Search for texts, and their scores."""
 
     max_entities: int = option(
-        100, "most entities of a graph that is written from; also of the SavedModel", changeable=True, at_least=1
+        100, "largest number of entities of a graph, also for the SavedModel", changeable=True, at_least=1
     )
     metrics: tuple[str, ...] = option(
         METRICS,
-        "bleu: BLEU-1 to 4; meteor; rouge: ROUGE-1, 2 and L; chrf; entities: how many are named; repeated: clauses",
+        "metrics of texts; bleu: BLEU-1 to 4; meteor; rouge: ROUGE-1, 2 and L; chrf; entities: how many are "
+        "named; repeated: clauses",
         METRICS,
         changeable=True,
     )
@@ -108,10 +111,8 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     )
 
     def unused(self, given):
-        found = super().unused(given)
-        if self.embedded and "test" not in given:
-            found |= dict.fromkeys(("format", "encoding"), "is only for files")
-        return {name: reason for name, reason in found.items() if name in given}
+        is_of_files = "test" in given or not self.embedded
+        return {} if is_of_files else dict.fromkeys(("format", "encoding"), "is only for files")
 
     @property
     def validation_share(self):
@@ -128,9 +129,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
         """Width of the model, and its number of heads, unless the settings name another."""
         return self.model_argument("hidden_dim"), NUM_HEADS
 
-    def __post_init__(self):
-        super().__post_init__()
-        self.check_search()
+    def check(self):
         check_encoding(self.encoding)
         for name in ("validation", "test"):
             if getattr(self, name) and not self.train:

@@ -8,14 +8,12 @@ import keras
 
 from keras_headattn._files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
-from recipes.engine.corpora import named_apart
-from recipes.engine.fresh_process import smoke_test
-from recipes.engine.optimizer import make_optimizer
+from keras_headattn.training import EpochScore, HeadDistances, HeadStatistics, Model
+from recipes.engine.data import named_apart
+from recipes.engine.exporting import smoke_test
+from recipes.engine.generation import DECODING, write_texts
+from recipes.engine.modelling import fitting_batch, make_optimizer
 from recipes.engine.progress import progress_bar
-from recipes.engine.proportions import fitting_batch
-from recipes.engine.scored_texts import write_texts
-from recipes.engine.search import DECODING
 from recipes.graphs.batches import GraphBatches
 from recipes.graphs.corpus import SPLITS, graph_tensors
 from recipes.graphs.data import by_category, load_corpora, load_tests
@@ -110,7 +108,7 @@ def fit(run, graphs, vocabulary):
         throughput=(lambda: batches.num_tokens["target"], "tokens_per_second"),
         reports=reports,
         scores=lambda model: validation_scores(run, model, graphs.validation),
-        shown=lambda model: [HeadNorms(run.log_dir)],
+        shown=lambda model: [HeadStatistics(run.log_dir)],
     )
 
 
@@ -143,15 +141,17 @@ def validation_scores(run, model, validation):
     graph_to_text = load_graph_to_text(run, config, model, **config.greedy_decoding, max_entities=ANY_SIZE)
 
     def measure(model):
-        return bleu([as_tokens(each.text, corpus.split) for each in graph_to_text(corpus.graphs)], references).value
+        return bleu(
+            [as_tokens(description.text, corpus.split) for description in graph_to_text(corpus.graphs)], references
+        ).value
 
     return [EpochScore(measure, "val_bleu")]
 
 
 def load_graph_to_text(run, config, model, **options):
     """Returns a `GraphToText` of a run with the settings of decoding, and other `options` over them."""
-    given = config.decoding | {"max_entities": config.max_entities} | options
-    return GraphToText(model, GraphVocabulary.load(run.folder / VOCABULARY), **given)
+    arguments = config.decoding | {"max_entities": config.max_entities} | options
+    return GraphToText(model, GraphVocabulary.load(run.folder / VOCABULARY), **arguments)
 
 
 def evaluate(run, config, files=None):
@@ -173,14 +173,14 @@ def score(run, config, model, tests):
     graph_to_text = load_graph_to_text(run, config, model, max_entities=ANY_SIZE)
     for test, parts in by_category(tests, read_json(run.folder / CATEGORIES)).items():
         corpus = tests[test]
-        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
+        descriptions = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
         settings = f"split:{corpus.split}|{config.decoding_signature}"
         for name, places in parts.items():
-            some, written = corpus.take(places), [found[place] for place in places]
+            some, written = corpus.take(places), [descriptions[index] for index in places]
             scores = score_graphs(written, some, metrics, settings)
             sources = [json.dumps(as_object(graph), ensure_ascii=False) for graph in some.graphs]
             references = ["\t".join(graph.references) for graph in some.graphs]
-            write_texts(run.results / name, sources, [each.text for each in written], references, scores)
+            write_texts(run.results / name, sources, [description.text for description in written], references, scores)
             for line in score_lines(scores.values(), settings):
                 print(f"{name}: {line}")
 

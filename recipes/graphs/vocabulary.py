@@ -89,12 +89,12 @@ class GraphVocabulary:
     def encode(self, graph):
         """Returns the ids of a `Graph`: `"entities"`, `"types"`, `"triples"` and, with titles, `"title"`."""
         ids, split = self._ids, SPLITS[self.split]
-        found = {
+        encoded = {
             "entities": [_lookup(ids["entities"], split(name)[: self.max_words]) or [1] for name in graph.entities],
             "types": _lookup(ids["types"], graph.types),
             "triples": [[head, ids["relations"].get(name, 1), tail] for head, name, tail in graph.triples],
         }
-        return found | ({"title": _lookup(ids["title"], split(graph.title))} if self.title_words else {})
+        return encoded | ({"title": _lookup(ids["title"], split(graph.title))} if self.title_words else {})
 
     def examples(self, corpus):
         """Makes examples for `GraphBatches`: the ids of each text of a corpus with those of its graph."""
@@ -108,17 +108,17 @@ class GraphVocabulary:
 
     def decode(self, ids):
         """Returns the tokens, as in `Graph.texts`, of ids up to the end."""
-        found = []
+        tokens = []
         for token in map(int, ids):
             if token in (0, END):
                 break
             entity = token - self.vocabulary_size
-            found.append(entity if entity >= 0 else self.tokens[token])
-        return found
+            tokens.append(entity if entity >= 0 else self.tokens[token])
+        return tokens
 
 
 def _ids(words, first):
-    return {word: number for number, word in enumerate(words, first)}
+    return {word: index for index, word in enumerate(words, first)}
 
 
 def _lookup(ids, words):

@@ -32,8 +32,7 @@ def _check_files(config):
     if config.records and not (config.class_names or config.num_classes):
         raise ValueError(f"--records needs --class-names or --num-classes. Received: records={config.records!r}")
     check_readable(config.validation_labels, config.class_names)
-    for name in ("images", "records"):
-        folder = getattr(config, name)
+    for name, folder in (("images", config.images), ("records", config.records)):
         if folder and not pathlib.Path(folder).is_dir():
             raise NotADirectoryError(f"--{name} must be a folder. Received: {folder}")
     if config.images:
@@ -84,9 +83,11 @@ def _classify(options):
     for begin in range(0, len(names), classify.batch_size):
         files = names[begin : begin + classify.batch_size]
         for name, image in zip(files, classify(files), strict=True):
-            found = image and [f"{label} {score:.3f}" for label, score in zip(image.classes, image.scores, strict=True)]
-            print(name, *(found or ["not an image that can be read"]), sep="\t", flush=True)
-            unread += not found
+            columns = image and [
+                f"{label} {score:.3f}" for label, score in zip(image.classes, image.scores, strict=True)
+            ]
+            print(name, *(columns or ["not an image that can be read"]), sep="\t", flush=True)
+            unread += not columns
     if unread:
         raise ValueError(f"The files must be images: PNG, JPEG, GIF or BMP. Received: {unread} of {len(names)} others")
 
@@ -98,12 +99,12 @@ def _images_of(name):
     if not pathlib.Path(name).is_dir():
         raise FileNotFoundError(f"There is no such file. Received: {name}")
     others = collections.Counter()
-    found = find_images(name, others)
-    if not found:
+    paths = find_images(name, others)
+    if not paths:
         raise ValueError(f"The folder must have image files. Received: {'; '.join([name, *describe_others(others)])}")
     for sentence in describe_others(others):
         print(f"{name}: {sentence}", file=sys.stderr)
-    return found
+    return paths
 
 
 RECIPE = Recipe(

@@ -99,4 +99,4 @@ def _pixels(image, size):
 
 def _seeds(seed):
     """Makes three seeds of one."""
-    return [tf.stack([seed[0], 3 * seed[1] + number]) for number in range(3)]
+    return [tf.stack([seed[0], 3 * seed[1] + index]) for index in range(3)]

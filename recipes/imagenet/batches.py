@@ -119,8 +119,8 @@ class ImageBatches:
     @property
     def damaged(self) -> dict[str, str]:
         """Faults by the names of images and files that could not be read so far."""
-        found = {self.source.name(index): self._fault(index) for index in sorted(self._damaged)}
-        return self.source.faults | found
+        faults = {self.source.name(index): self._fault(index) for index in sorted(self._damaged)}
+        return self.source.faults | faults
 
     def dataset(self) -> tf.data.Dataset:
         """Returns a `tf.data.Dataset` of the batches of the `epoch` that is set when it is gone through."""
@@ -146,9 +146,9 @@ class ImageBatches:
         return weighted.concatenate(tf.data.Dataset.from_tensors((*blank, 0.0)).repeat())
 
     def _order(self):
-        number = len(self.source)
+        count = len(self.source)
         rng = np.random.default_rng([self.seed, self.epoch])
-        yield self.source.order(rng) if self.training else np.arange(number), self.epoch
+        yield self.source.order(rng) if self.training else np.arange(count), self.epoch
 
     @tf.autograph.experimental.do_not_convert
     def summary(self) -> str:

@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from keras_headattn._files import read_lines
 from keras_headattn.data import central_crop
-from recipes.engine.corpora import Corpora
-from recipes.engine.fingerprint import checksum
+from recipes.engine.data import Corpora, checksum
 from recipes.imagenet.augmentation import inception_crop, pad_and_crop
 from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder
@@ -60,21 +59,21 @@ def fingerprint(images):
 
     Of more than 10,000 files only some sizes count: a million would take minutes from a network.
     """
-    found = {}
+    fingerprints = {}
     for part, source in (("training", images.train), ("validation", images.validation)):
         paths = source.paths()
         names = ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
         sizes = [os.path.getsize(path) for path in paths[:: 1 + len(paths) // 10_000] if os.path.exists(path)]
-        found[part] = {"examples": len(source), "sha256": checksum([source.class_names, names, sizes])}
-    return found
+        fingerprints[part] = {"examples": len(source), "sha256": checksum([source.class_names, names, sizes])}
+    return fingerprints
 
 
 def training_batches(config, source, num_replicas):
     """Augmented batches, as `ImageBatches`."""
     mixing = None
     if config.mixes:
-        given = dict(num_classes=len(source.class_names), mixup=config.mixup, cutmix=config.cutmix)
-        mixing = functools.partial(mix, **given)
+        arguments = dict(num_classes=len(source.class_names), mixup=config.mixup, cutmix=config.cutmix)
+        mixing = functools.partial(mix, **arguments)
     size, augment = config.batch_size * num_replicas, augmentation(config)
     return ImageBatches(source, size, augment, training=True, seed=config.seed, mix=mixing)
 
@@ -127,7 +126,7 @@ def _reported(source, max_images):
 
 def _part(source, share, others=False):
     """Returns the images for validation, the same ones in each run, or all others."""
-    number = max(1, round(share * len(source)))
-    if number >= len(source):
+    count = max(1, round(share * len(source)))
+    if count >= len(source):
         raise ValueError(f"--validation must leave images to train on. Received: {share} of {len(source)}")
-    return Subset(source, number, others=others)
+    return Subset(source, count, others=others)

@@ -8,8 +8,8 @@ import numpy as np
 from keras_headattn._files import write_atomically
 from keras_headattn.metrics import MatthewsCorrelationCoefficient
 from keras_headattn.training import default_jit
-from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.progress import progress_bar
+from recipes.engine.report import report_one_class, write_confusion
 from recipes.imagenet.modelling import make_metrics
 
 MOST_DRAWN = 50  # classes of a confusion matrix
@@ -35,8 +35,8 @@ def score_images(classifier, batches, folder, names, quiet=False):
     shown = keras.callbacks.LambdaCallback(
         on_test_batch_end=lambda batch, logs: progress(min(count, size + batch * size))
     )
-    found = classifier.evaluate(batches.dataset(), verbose=0, callbacks=[shown], return_dict=True)
-    scores = {name: float(value) for name, value in found.items()}
+    results = classifier.evaluate(batches.dataset(), verbose=0, callbacks=[shown], return_dict=True)
+    scores = {name: float(value) for name, value in results.items()}
     scores["examples"] = len(batches.source) - batches.num_damaged
     scores["loss"] = scores.pop("cross_entropy")
     report_damaged(folder / "damaged.txt", batches)
@@ -56,11 +56,11 @@ def report_damaged(path, *batches):
     A line is a name, a tab, and the fault. Those that the file has already are not reported again.
     """
     known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = {f"{name}\t{fault}": None for each in batches for name, fault in each.damaged.items()}
-    new = [line for line in found if line not in set(known)]
+    lines = {f"{name}\t{fault}": None for part in batches for name, fault in part.damaged.items()}
+    new = [line for line in lines if line not in set(known)]
     if not new:
         return
     write_atomically(path, "".join(f"{line}\n" for line in [*known, *new]).encode())
     shown = ", ".join(line.replace("\t", " (") + ")" for line in new[:3])
-    others = f" and {len(new) - 3} others" if len(new) > 3 else ""
-    print(f"\n{len(known) + len(new)} damaged images or files are skipped, named in {path}: {shown}{others}")
+    rest = f" and {len(new) - 3} others" if len(new) > 3 else ""
+    print(f"\n{len(known) + len(new)} damaged images or files are skipped, named in {path}: {shown}{rest}")

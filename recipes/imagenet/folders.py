@@ -47,15 +47,15 @@ def read_folder(folder, class_names=None):
     if not folder.is_dir():
         raise ValueError(f"There is no folder of images. Received: {folder}")
     others = collections.Counter()
-    found = {path.name: find_images(path, others) for path in sorted(folder.iterdir()) if path.is_dir()}
-    empty = [name for name, paths in found.items() if not paths and not name.startswith(".")]
-    found = {name: paths for name, paths in found.items() if paths}
-    if not found:
+    paths_by_class = {path.name: find_images(path, others) for path in sorted(folder.iterdir()) if path.is_dir()}
+    empty = [name for name, paths in paths_by_class.items() if not paths and not name.startswith(".")]
+    paths_by_class = {name: paths for name, paths in paths_by_class.items() if paths}
+    if not paths_by_class:
         raise ValueError(
             f"The folder must have a folder for each class, with files {', '.join(sorted(ENDINGS))}. Received: {folder}"
         )
-    class_names = list(found) if class_names is None else list(class_names)
-    unknown = sorted(set(found) - set(class_names))
+    class_names = list(paths_by_class) if class_names is None else list(class_names)
+    unknown = sorted(set(paths_by_class) - set(class_names))
     if unknown:
         raise ValueError(
             f"{folder} has folders that are no class of the training set. Images that are not in a folder for each "
@@ -67,8 +67,8 @@ def read_folder(folder, class_names=None):
     if empty:
         folders = "1 folder has" if len(empty) == 1 else f"{len(empty):,} folders have"
         left_out.append(f"{folders} no images: {first_names(empty)}")
-    labels = [label for label, name in enumerate(class_names) for _ in found.get(name, ())]
-    paths = [path for name in class_names for path in found.get(name, ())]
+    labels = [label for label, name in enumerate(class_names) for _ in paths_by_class.get(name, ())]
+    paths = [path for name in class_names for path in paths_by_class.get(name, ())]
     return ImageFiles(paths, labels, class_names, _placed(folder, left_out))
 
 
@@ -83,26 +83,26 @@ def read_labelled_folder(folder, labels, class_names):
     for path in find_images(folder, others):
         paths[os.path.basename(path)].append(path)
     number_of = {name: label for label, name in enumerate(class_names)}
-    found = {}
-    for number, line in enumerate(read_lines(labels), 1):
+    label_of_path = {}
+    for line_number, line in enumerate(read_lines(labels), 1):
         name, label = (*line.split(), None, None)[:2]
-        if len(paths.get(name, ())) != 1 or label not in number_of or paths[name][0] in found:
+        if len(paths.get(name, ())) != 1 or label not in number_of or paths[name][0] in label_of_path:
             raise ValueError(
-                f"{labels}, line {number}: expected the name of another image file below {folder}, of which there is "
-                f"one, and one of {len(number_of)} classes. Received: {line!r}"
+                f"{labels}, line {line_number}: expected the name of another image file below {folder}, of which there "
+                f"is one, and one of {len(number_of)} classes. Received: {line!r}"
             )
-        found[paths[name][0]] = number_of[label]
+        label_of_path[paths[name][0]] = number_of[label]
     left_out = describe_others(others)
-    if unnamed := [name for name, each in paths.items() if each[0] not in found]:
+    if unnamed := [name for name, files in paths.items() if files[0] not in label_of_path]:
         left_out.append(f"{_images(len(unnamed))} on no line of {labels}: {first_names(unnamed)}")
-    return ImageFiles(list(found), list(found.values()), class_names, _placed(folder, left_out))
+    return ImageFiles(list(label_of_path), list(label_of_path.values()), class_names, _placed(folder, left_out))
 
 
 class MemoryImages(ImageFiles):
     """Encoded images in memory: bytes of image files, with their labels, ints `(N,)`."""
 
     def __init__(self, images, labels, class_names):
-        super().__init__([f"image {number}" for number in range(len(images))], labels, class_names)
+        super().__init__([f"image {index}" for index in range(len(images))], labels, class_names)
         self._images = tf.constant(images)
 
     def load(self, index):

@@ -33,8 +33,8 @@ def image(options):
         for title, model, config in models:
             pixels = evaluation_pixels(config)(tf.io.read_file(name))
             recorded, size_of = attention_maps(model, pixels[None]), map_sizes(model)
-            for number, path in chosen_layers(recorded, options.layers).items():
-                name_of_map = f"{title}\nlayer {number}"
+            for layer_number, path in chosen_layers(recorded, options.layers).items():
+                name_of_map = f"{title}\nlayer {layer_number}"
                 maps[name_of_map] = of_pixels(recorded[path].weights, size_of[path])[0]
                 sizes[name_of_map] = size_of[path]
         most = max(map(len, maps.values()))
@@ -54,8 +54,8 @@ def classify(options):
         accuracies = map_accuracy(
             run, lambda maps: chosen_layers(maps, options.layers), options.epochs, options.filters, options.images
         )
-        for number, accuracy in accuracies.items():
-            print(f"{title}, layer {number}: {accuracy:.2%}", flush=True)
+        for layer_number, accuracy in accuracies.items():
+            print(f"{title}, layer {layer_number}: {accuracy:.2%}", flush=True)
 
 
 def _image_run(folder):
@@ -120,7 +120,7 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
 
 def _maps(model, batches, choose):
     """Attention of the middle pixel, `(N, height, width, heads)` for each layer, and the labels `(N,)`."""
-    found, labels, sizes = {}, [], map_sizes(model)
+    maps_by_layer, labels, sizes = {}, [], map_sizes(model)
     progress = progress_bar("Maps of the images", len(batches))
     for pixels, batch_labels, counts in batches.dataset():
         real = np.asarray(counts) > 0  # the last batch is padded
@@ -130,7 +130,7 @@ def _maps(model, batches, choose):
             weights = of_pixels(recorded[path].weights, sizes[path])
             maps = weights[:, :, height // 2 * width + width // 2]
             maps = maps.reshape(*maps.shape[:2], height, width).transpose(0, 2, 3, 1)
-            found.setdefault(key, []).append(maps[real])
+            maps_by_layer.setdefault(key, []).append(maps[real])
         labels.append(np.asarray(batch_labels)[real])
         progress(len(labels))
-    return {key: np.concatenate(maps) for key, maps in found.items()}, np.concatenate(labels)
+    return {key: np.concatenate(maps) for key, maps in maps_by_layer.items()}, np.concatenate(labels)

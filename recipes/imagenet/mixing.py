@@ -59,6 +59,6 @@ def _outside(areas, height, width, seed):
     for centre, side, shape in ((centres[0], height, (1, -1, 1, 1)), (centres[1], width, (1, 1, -1, 1))):
         half = tf.floor(side * tf.sqrt(areas)) / 2
         begin = tf.floor(centre * side - half)[:, None, None, None]
-        place = tf.reshape(tf.range(side, dtype=tf.float32), shape)
-        inside *= tf.cast((place >= begin) & (place < begin + 2 * half[:, None, None, None]), tf.float32)
+        positions = tf.reshape(tf.range(side, dtype=tf.float32), shape)
+        inside *= tf.cast((positions >= begin) & (positions < begin + 2 * half[:, None, None, None]), tf.float32)
     return 1 - inside

@@ -7,7 +7,7 @@ import keras
 
 from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152, ViT
 from recipes.engine.config import passing_on
-from recipes.engine.heads import make_attention as make_attention_layer
+from recipes.engine.modelling import make_attention as make_attention_layer
 
 NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
 # Statistics of ImageNet: red, green, blue, 0 to 255.
@@ -51,8 +51,8 @@ def make_attention(config):
         dropout = config.model_argument("attention_dropout")
         initializer = keras.initializers.TruncatedNormal(stddev=0.02)
         return make_attention_layer(config, *config.attention_shape, dropout=dropout, kernel_initializer=initializer)
-    number = config.attention_arguments.get("num_heads") or config.num_heads or 8
-    return make_attention_layer(config, number, number)
+    num_heads = config.attention_arguments.get("num_heads") or config.num_heads or 8
+    return make_attention_layer(config, num_heads, num_heads)
 
 
 def make_metrics(num_classes, one_hot=False):

@@ -12,17 +12,17 @@ def find_images(folder, others):
 
     Hidden files are passed over.
     """
-    found, folders = [], [os.fspath(folder)]
+    paths, folders = [], [os.fspath(folder)]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif is_image(entry.name) and entry.is_file():
-                    found.append(entry.path)
+                    paths.append(entry.path)
                 elif not entry.name.startswith(".") and entry.name.lower() not in LITTER:
                     others[_kind(entry)] += 1
-    return sorted(found)
+    return sorted(paths)
 
 
 def describe_others(others):

@@ -25,8 +25,8 @@ def rand_augment(image: tf.Tensor, seed: tf.Tensor, magnitude: float, num_ops: i
         uint8 `(H, W, 3)`.
     """
     shape, seeds = image.shape, tf.random.split(seed, 3 * num_ops)
-    for number in range(num_ops):
-        choice, size, sign = tf.unstack(seeds[3 * number : 3 * number + 3])
+    for step in range(num_ops):
+        choice, size, sign = tf.unstack(seeds[3 * step : 3 * step + 3])
         index = tf.random.stateless_uniform((), choice, 0, len(OPERATIONS), tf.int32)
         level = tf.clip_by_value((magnitude + 0.5 * tf.random.stateless_normal((), size)) / 10, 0.0, 1.0)
         signed = tf.where(tf.random.stateless_uniform((), sign) < 0.5, -level, level)
@@ -67,10 +67,10 @@ def erase(
     return tf.where(is_erased, tf.cast(pixels, tf.uint8), image)
 
 
-def _within(size, place, side):
+def _within(size, position, side):
     """Returns True at the pixels of a random interval, boolean `(side,)`."""
     size = tf.minimum(tf.round(size), side)
-    begin = tf.floor(place * (side - size + 1))
+    begin = tf.floor(position * (side - size + 1))
     pixels = tf.range(side, dtype=tf.float32)
     return (pixels >= begin) & (pixels < begin + size)
 

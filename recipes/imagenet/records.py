@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import tensorflow as tf
 
-from recipes.engine.tfds import load_tfds
+from recipes.engine.data import load_tfds
 from recipes.imagenet.batches import ImageSource
 
 # Features of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
@@ -42,13 +42,13 @@ class ImageRecords(ImageSource):
         self._keys, self._first_label, self._window = keys, first_label, window
         parts = []
         with concurrent.futures.ThreadPoolExecutor(PARALLEL_SHARDS) as pool:
-            for number, (places, fault) in enumerate(pool.map(find_records, self._paths)):
-                first, count = ranges[number] if ranges else (0, len(places))
+            for index, (places, fault) in enumerate(pool.map(find_records, self._paths)):
+                first, count = ranges[index] if ranges else (0, len(places))
                 parts.append(places[first : first + count])
                 if fault:
-                    self.faults[self._paths[number]] = fault
+                    self.faults[self._paths[index]] = fault
                 if progress:
-                    progress(number + 1)
+                    progress(index + 1)
         self._starts = np.cumsum([0] + [len(part) for part in parts])
         if not self._starts[-1]:
             first = "".join(f"; {name}: {fault}" for name, fault in list(self.faults.items())[:1])

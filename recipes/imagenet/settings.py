@@ -4,8 +4,7 @@ import keras
 
 from keras_headattn.layers import ATTENTIONS
 from keras_headattn.models import VIT_SIZES, ResNet, ViT
-from recipes.engine.arguments import passed_on
-from recipes.engine.config import option, settings
+from recipes.engine.config import option, passed_on, settings
 from recipes.engine.settings import Settings, Smoothing, optimizer_arguments, share_of
 from recipes.imagenet.augmentation import inception_crop, pad_and_crop
 
@@ -26,8 +25,10 @@ class Images:
     records: str | None = option(
         None, "folder of TFRecords such as train-00000-of-01024, in place of image files", metavar="FOLDER"
     )
-    tfds: str | None = option(None, "TensorFlow Datasets name such as imagenet2012, in place of files", metavar="NAME")
-    embedded: bool = option(False, "the embedded task: scikit-learn's handwritten digits, 8 x 8 pixels")
+    tfds: str | None = option(
+        None, "name in TensorFlow Datasets, such as imagenet2012, in place of files", metavar="NAME"
+    )
+    embedded: bool = option(False, "train on scikit-learn's handwritten digits, 8 x 8 pixels")
     train_split: str = option(
         "train", "split to train on: folder, beginning of file names, or tfds split", metavar="SPLIT"
     )
@@ -42,10 +43,10 @@ class Images:
     class_names: str | None = option(
         None, "text file, a class a line in the order of labels; none: names of the folders, or numbers", metavar="FILE"
     )
-    num_classes: int | None = option(None, "classes of --records, unless --class-names has them", at_least=2)
+    num_classes: int | None = option(None, "number of classes of --records, unless --class-names has them", at_least=2)
     first_label: int = option(1, "label of the first class in --records", at_least=0)
-    max_images: int | None = option(None, "use only so many images of each split, chosen at random", at_least=1)
-    batch_size: int = option(32, "images a step, on each replica", at_least=1)
+    max_images: int | None = option(None, "largest number of images of each split, drawn at random", at_least=1)
+    batch_size: int = option(32, "images in a batch, on each replica", at_least=1)
 
 
 @settings()
@@ -54,14 +55,17 @@ class Pixels:
 
     title = "pixels"
 
-    image_size: int = option(224, "pixels of a side that the model sees", at_least=8)
+    image_size: int = option(224, "side of the square image that the model sees, in pixels", at_least=8)
     resized: int | None = option(
-        None, "to evaluate, the shorter side becomes so many pixels before the crop; none: see docs", at_least=8
+        None, "shorter side before the crop, in pixels, when images are evaluated; none: see docs", at_least=8
     )
-    augmentation: str = option("inception", "inception: random area and aspect; pad_crop: small images", AUGMENTATIONS)
+    augmentation: str = option(
+        "inception", "random crops; inception: of random area and aspect; pad_crop: for small images", AUGMENTATIONS
+    )
     augmentation_arguments: dict = option(
         {"flip": True, "jitter": 0.0},
-        "flip=false: no mirrored images; jitter: share by which brightness, contrast and saturation change; min_area: "
+        "options of the augmentation; flip=false: no mirrored images; jitter: share by which brightness, contrast"
+        " and saturation change; min_area: "
         "smallest share of an image that inception crops, by default 0.08",
         of={
             "inception": [inception_crop],
@@ -99,7 +103,7 @@ class Model:
     )
     model_arguments: dict = option(  # the defaults are the paper's networks
         {},
-        "of the model, such as stochastic_depth=0.1",
+        "arguments of the model, such as stochastic_depth=0.1",
         of=dict.fromkeys(RESNETS, [ResNet]) | dict.fromkeys(VIT_SIZES, [ViT]),
     )
     statistics_momentum: float | None = option(
@@ -108,7 +112,7 @@ class Model:
         at_least=0,
         below=1,
     )
-    blocks: int = option(3, "blocks in each stage of the model small", at_least=1)
+    blocks: int = option(3, "number of blocks in each stage of the model small", at_least=1)
 
 
 @settings(
@@ -138,7 +142,9 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     EXPORTED = ("", "_tensors")
 
     schedule: str = option(
-        "step", "after warm-up the rate falls; step: see --decay-epochs; cosine: to 0 at --epochs", ("step", "cosine")
+        "step",
+        "schedule of the learning rate after warm-up; step: see --decay-epochs; cosine: to 0 at --epochs",
+        ("step", "cosine"),
     )
     warmup_epochs: float | None = option(
         None, "epochs in which the rate rises from 0; none: 5, but at most a tenth of --epochs", at_least=0
@@ -150,15 +156,14 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     optimizer_arguments: dict = optimizer_arguments({name: [cls] for name, cls in OPTIMIZERS.items()}, momentum=0.9)
     weight_decay: float = option(
         1e-4,
-        "sgd: weight of half the squared weights in the loss, without normalisation; adamw, lamb: decoupled, without "
-        "biases either",
+        "weight decay; sgd: factor of half the squared weights in the loss, without normalisation; adamw, lamb: "
+        "decoupled, without biases either",
         at_least=0,
     )
 
-    def __post_init__(self):
+    def check(self):
         if self.is_vit and self.attention == "none":
             object.__setattr__(self, "attention", "multi_head")
-        super().__post_init__()
         self._leave_out_momentum()
         if self.is_vit and self.image_size % (side := self.model_argument("patch_size")):
             raise ValueError(
@@ -230,12 +235,12 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
         return (self.shape["hidden_dim"], self.shape["num_heads"]) if self.is_vit else super().attention_shape
 
     def unused(self, given):
-        found = super().unused(given)
+        reasons = {}
         if self.schedule != "step":
-            found["decay_epochs"] = "is for --schedule step"
+            reasons["decay_epochs"] = "is for --schedule step"
         if not self.records:
-            found |= dict.fromkeys(("first_label", "num_classes"), "is only for --records")
-        return {name: reason for name, reason in found.items() if name in given}
+            reasons |= dict.fromkeys(("first_label", "num_classes"), "is only for --records")
+        return reasons
 
     @property
     def evaluation_side(self):

@@ -11,9 +11,8 @@ from keras_headattn._files import read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
-from recipes.engine.flops import count_flops
-from recipes.engine.fresh_process import smoke_test
-from recipes.engine.optimizer import make_optimizer
+from recipes.engine.exporting import smoke_test
+from recipes.engine.modelling import count_flops, make_optimizer
 from recipes.imagenet.augmentation import decode
 from recipes.imagenet.data import (
     evaluation_pixels,
@@ -65,8 +64,8 @@ def fit(run, images):
     steps, size, damaged = len(batches), config.image_size, run.folder / "damaged.txt"
     loss = LabelSmoothedCrossentropy(config.label_smoothing)
     if config.mixes:
-        given = dict(from_logits=True, label_smoothing=config.label_smoothing, dtype="float32")
-        loss = keras.losses.CategoricalCrossentropy(**given)
+        arguments = dict(from_logits=True, label_smoothing=config.label_smoothing, dtype="float32")
+        loss = keras.losses.CategoricalCrossentropy(**arguments)
     run.fit(
         batches,
         validation,
@@ -91,10 +90,10 @@ def warmup_steps(config, steps):
 
 def classifier_optimizer(config, steps, num_replicas):
     """Returns the optimizer, for so many steps an epoch."""
-    given = {"learning_rate": learning_rate(config, steps, num_replicas)}
+    arguments = {"learning_rate": learning_rate(config, steps, num_replicas)}
     if config.optimizer == "sgd":  # its weight decay is in the loss
-        return make_optimizer(config, keras.optimizers.SGD, **given)
-    optimizer = make_optimizer(config, OPTIMIZERS[config.optimizer], weight_decay=config.weight_decay, **given)
+        return make_optimizer(config, keras.optimizers.SGD, **arguments)
+    optimizer = make_optimizer(config, OPTIMIZERS[config.optimizer], weight_decay=config.weight_decay, **arguments)
     optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
     return optimizer
 
@@ -123,11 +122,11 @@ def evaluate(run, config, files=None):
 
 def read_tests(run, config):
     """Reads the validation split of the settings by the name of its results; of other images than the run's, all."""
-    own = run.read_config()
-    if any(getattr(config, name) != getattr(own, name) for name in (*config.SOURCES, "validation_split")):
+    run_config = run.read_config()
+    if any(getattr(config, name) != getattr(run_config, name) for name in (*config.SOURCES, "validation_split")):
         config = config.changed({"validation": config.validation_split})
     tests = {config.validation_split: load_validation(config, class_names(run))}
-    is_own = config.validation_split == own.validation_split
+    is_own = config.validation_split == run_config.validation_split
     return run.name_results(config, tests, (*config.SOURCES, "resized") if is_own else ("resized",))
 
 
@@ -144,8 +143,8 @@ def write(run, config, model, folder, tensors_folder, source=None):
     path = export_image_classifier(model, evaluation_pixels(config), names, folder, run=config.run)
     export_pixel_classifier(model, names, tensors_folder, run=config.run)
     if samples := source and take_samples(source, config.samples):
-        found = smoke_test(path, SMOKE_TEST, [base64.b64encode(file).decode() for *_, file in samples])
-        for (name, label, _), label_found, score in zip(samples, *found, strict=True):
+        outputs = smoke_test(path, SMOKE_TEST, [base64.b64encode(file).decode() for *_, file in samples])
+        for (name, label, _), label_found, score in zip(samples, *outputs, strict=True):
             print(f"  {name}: {label_found} ({score:.3f}), labelled {names[label]}")
 
 

@@ -104,12 +104,12 @@ class SequenceBatches:
 
     def _rows_of_epoch(self):
         """Yields the sequences of `epoch`, in their order: int32 arrays `(columns, some, L)`."""
-        number, in_epoch = self.num_sequences, self.epoch_steps * self.batch_size
+        num_sequences, in_epoch = self.num_sequences, self.epoch_steps * self.batch_size
         first, end = self.epoch * in_epoch, (self.epoch + 1) * in_epoch
-        for turn in range(first // number, (end - 1) // number + 1):
-            begin, stop = max(0, first - turn * number), min(number, end - turn * number)
-            if number <= self.buffer:
-                order = np.random.default_rng([self.seed, turn]).permutation(number)
+        for turn in range(first // num_sequences, (end - 1) // num_sequences + 1):
+            begin, stop = max(0, first - turn * num_sequences), min(num_sequences, end - turn * num_sequences)
+            if num_sequences <= self.buffer:
+                order = np.random.default_rng([self.seed, turn]).permutation(num_sequences)
                 yield self._all_rows()[:, order[begin:stop]]
                 continue
             rng = np.random.default_rng([self.seed, self.epoch, turn])
@@ -153,19 +153,19 @@ def read_held_out(records, number):
     return dict(zip(COLUMNS, rows, strict=True))
 
 
-def _held_out(records, number):
+def _held_out(records, num_sequences):
     """Returns the number of sequences that are held out at the beginning of each shard: int array."""
     sizes = np.array([shard["examples"] for shard in records.shards])
     counts = np.zeros_like(sizes)
     chosen = np.unique(np.linspace(0, len(sizes) - 1, PARALLEL_SHARDS).astype(int))
-    counts[chosen] = np.diff(np.arange(len(chosen) + 1) * number // len(chosen))
+    counts[chosen] = np.diff(np.arange(len(chosen) + 1) * num_sequences // len(chosen))
     return np.minimum(counts, sizes)
 
 
 def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
     """Yields token ids and segment ids, int32 `(2, some, L)`, of parts of shards.
 
-    `pieces` are `(path, first, number)`, which records of which file; `size` sequences are read at a time, from
+    `pieces` are `(path, first, count)`, which records of which file; `size` sequences are read at a time, from
     `parallel` shards in turn. A damaged shard is a `ValueError`.
     """
     if not pieces:
@@ -179,7 +179,7 @@ def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
     paths, firsts, numbers = zip(*pieces, strict=True)
     dataset = tf.data.Dataset.from_tensor_slices((list(paths), np.array(firsts), np.array(numbers)))
     dataset = dataset.interleave(
-        lambda path, first, number: tf.data.TFRecordDataset(path).skip(first).take(number),
+        lambda path, first, count: tf.data.TFRecordDataset(path).skip(first).take(count),
         cycle_length=parallel,
         block_length=16,
     )

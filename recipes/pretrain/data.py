@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from recipes.engine.corpora import named_files
+from recipes.engine.data import named_files
 from recipes.pretrain.batches import COLUMNS
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import packed_rows
+from recipes.pretrain.settings import ENDING
 
 MASKED_TOGETHER = 512
 LEAST_SHARE = 10  # at most one of so many sequences is held out
@@ -30,28 +31,28 @@ class MaskedSequences:
 
     def dataset(self):
         """Returns a `tf.data.Dataset` of the batches."""
-        number = len(self.rows["token_ids"])
+        count = len(self.rows["token_ids"])
         parts = [
             self.model.draw_masks(
                 {name: ids[begin : begin + MASKED_TOGETHER] for name, ids in self.rows.items()}, training=False
             )
-            for begin in range(0, number, MASKED_TOGETHER)
+            for begin in range(0, count, MASKED_TOGETHER)
         ]
-        drawn = keras.tree.map_structure(lambda *some: np.concatenate([np.asarray(each) for each in some]), *parts)
+        drawn = keras.tree.map_structure(lambda *some: np.concatenate([np.asarray(array) for array in some]), *parts)
         dataset = tf.data.Dataset.from_tensor_slices(drawn).batch(self.batch_size)
         return dataset if self.preprocess is None else dataset.map(self.preprocess)
 
 
 def number_held_out(records, config):
     """Returns the number of sequences held out: those wanted, at most a tenth, and full batches if there is one."""
-    number = max(1, min(config.validation_sequences, records.manifest["examples"] // LEAST_SHARE))
-    return max(1, number // config.batch_size) * min(number, config.batch_size)
+    count = max(1, min(config.validation_sequences, records.manifest["examples"] // LEAST_SHARE))
+    return max(1, count // config.batch_size) * min(count, config.batch_size)
 
 
 def read_tests(config, tokenizer, files):
     """Reads text files as test sets: dictionary of their names to what `MaskedSequences` takes."""
     tests = {}
-    for name, paths in named_files(files, "[.][a-z]+").items():
+    for name, paths in named_files(files, ENDING).items():
         documents = Documents(paths, config.whole_files)
         lines = list(documents)
         if documents.num_replaced:

@@ -5,7 +5,7 @@ import os
 import pathlib
 
 from keras_headattn._files import bounded_lines
-from recipes.engine.archives import DAMAGE, decompressed, open_archive
+from recipes.engine.data import DAMAGE, decompressed, open_archive
 
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
 MOST_ARCHIVES = 8  # nested
@@ -92,12 +92,12 @@ class Documents:
         with open_archive(file) as archive:
             for member in archive:
                 if member.isfile() and not pathlib.PurePath(member.name).name.startswith("."):
-                    place = f"{name}, {member.name}"
+                    location = f"{name}, {member.name}"
                     with archive.extractfile(member) as inner:
                         if member.name.endswith(ARCHIVES):
-                            yield from self._lines_of_archive(inner, place, depth + 1)
+                            yield from self._lines_of_archive(inner, location, depth + 1)
                         else:
-                            yield from self._lines_of_text(inner, place, whole=True)
+                            yield from self._lines_of_text(inner, location, whole=True)
 
     def _lines_of_text(self, file, name, whole):
         for line in bounded_lines(file, name):
@@ -117,8 +117,8 @@ def _files_of(path):
         if not path.is_file():
             raise FileNotFoundError(f"No such file. Give text files, folders of them or archives. Received: {path}")
         return [(path, path.name)]
-    found = sorted(file for file in path.rglob("*") if file.is_file())
-    named = [(file, file.relative_to(path)) for file in found]
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    named = [(file, file.relative_to(path)) for file in files]
     named = [(file, str(name)) for file, name in named if not any(part.startswith(".") for part in name.parts)]
     if not named:
         raise ValueError(f"A folder of text files must have some. Received: {path}, which has none")

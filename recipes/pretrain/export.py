@@ -47,13 +47,13 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
     folder of one, if `checkpoint` has not both networks.
     """
     special = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id))
-    own = {name: config.model_argument(name) for name in ("dropout", "attention_dropout")}
-    own |= attention_arguments(config)
+    arguments = {name: config.model_argument(name) for name in ("dropout", "attention_dropout")}
+    arguments |= attention_arguments(config)
     if config.objective == "masked_lm":
-        head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
+        head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **arguments)
         return MaskedLMPretraining(head, **special)
     of_generator = {"attention": generator_attention_of(config)}
-    return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **own)
+    return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **arguments)
 
 
 def shape_of(model):

@@ -3,14 +3,13 @@
 import functools
 
 from keras_headattn import layers
-from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
+from keras_headattn.models import MODERNBERT_SIZES, Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining, ModernBert
 from keras_headattn.training import Model
 from recipes.engine.config import passing_on
 from recipes.engine.encoders import MaskedLMTrainer, attention_arguments
 
 OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement", "loss_chunk_size"}
 OF_ELECTRA = {"generator_share", "discriminator_weight"}
-OF_VOCABULARY = {"vocabulary_size", "pad_id", "num_segments", "pooler"}
 
 
 def generator_attention_of(config):
@@ -27,22 +26,24 @@ def make_pretraining(config, tokenizer):
 
     Of the tokenizer its special ids and its size count.
     """
-    own = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id), seed=config.seed)
-    named = BERT_SIZES.get(config.size, {})
-    given = {name: value for name, value in named.items() if name not in OF_VOCABULARY}
-    given |= config.shape | config.model_arguments
-    given |= dict(vocabulary_size=tokenizer.vocabulary_size, pooler=False, **attention_arguments(config))
+    pretraining_arguments = dict(
+        mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id), seed=config.seed
+    )
+    arguments = config.shape | config.model_arguments
+    arguments |= dict(vocabulary_size=tokenizer.vocabulary_size, **attention_arguments(config))
     with passing_on("model_arguments"):
         if config.objective == "masked_lm":
-            of_masks = {name: given.pop(name) for name in OF_MASKS & given.keys()}
-            for name in OF_ELECTRA & given.keys():
-                del given[name]
-            encoder = Bert(**given, seed=config.seed, name="encoder")
-            model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **own)
+            of_masks = {name: arguments.pop(name) for name in OF_MASKS & arguments.keys()}
+            for name in OF_ELECTRA & arguments.keys():
+                del arguments[name]
+            arguments |= dict(seed=config.seed, name="encoder")
+            is_modern = config.size in MODERNBERT_SIZES
+            encoder = ModernBert(**arguments) if is_modern else Bert(**arguments, pooler=False)
+            model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **pretraining_arguments)
         else:
             size = "electra_base" if config.size.endswith("base") else "electra_small"
-            own["generator_attention"] = generator_attention_of(config)
-            model = ElectraPretraining.from_size(size, **given, **own)
+            pretraining_arguments["generator_attention"] = generator_attention_of(config)
+            model = ElectraPretraining.from_size(size, **arguments, pooler=False, **pretraining_arguments)
     model.build()
     return model
 
@@ -61,5 +62,5 @@ def make_trainer(model):
 
 
 def encoder_of(model):
-    """Returns the `Bert` that is kept: that of the discriminator for ELECTRA."""
+    """Returns the encoder that is kept: that of the discriminator for ELECTRA."""
     return model.discriminator.encoder if isinstance(model, ElectraPretraining) else model.masked_lm.encoder

@@ -25,16 +25,16 @@ def pack_lines(lines, max_length, rng):
     >>> list(pack_lines(lines, 8, np.random.default_rng(0)))
     [([7, 8, 9], [10, 11]), ([15], [])]
     """
-    target, collected, number = max_length, [], 0
+    target, collected, num_tokens = max_length, [], 0
     for line in itertools.chain(lines, [None]):
         if line is not None:
             collected.append(line)
-            number += len(line)
-        if number >= target or (line is None and number):
+            num_tokens += len(line)
+        if num_tokens >= target or (line is None and num_tokens):
             yield _segments(collected, target, max_length, rng)
             is_other = rng.random() < OTHER_TARGET
             target = int(rng.integers(SHORTEST_TARGET, max_length, endpoint=True)) if is_other else max_length
-            collected, number = [], 0
+            collected, num_tokens = [], 0
 
 
 def _segments(lines, target, max_length, rng):

@@ -11,12 +11,12 @@ from keras_headattn._files import checksum, read_json, write_atomically
 from keras_headattn._sentences import sample_lines
 from keras_headattn.data import begin_records
 from keras_headattn.text import WordPieceTokenizer
+from recipes.engine.data import learn_tokenizer
 from recipes.engine.encoders import kept_tokenizer
 from recipes.engine.number_words import number_documents
 from recipes.engine.progress import progress_bar
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.records import checksums_of, is_complete, make_records
-from recipes.engine.vocabularies import learn_tokenizer
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import adopt_sequences, write_sequences
 
@@ -33,9 +33,9 @@ def prepare(config, repair=False, checksums=True):
     is_adopted = config.data == "records"
 
     def made_of():
-        given = {VOCABULARY: checksum(config.vocabulary)} if config.vocabulary else {}
+        vocabulary_checksum = {VOCABULARY: checksum(config.vocabulary)} if config.vocabulary else {}
         settings = {"max_length": config.max_length} if is_adopted else _made_of(config, folder)
-        return settings | checksums_of(folder, [VOCABULARY]) | given
+        return settings | checksums_of(folder, [VOCABULARY]) | vocabulary_checksum
 
     begin = functools.partial(_begin_adopting if is_adopted else _begin_writing, config, folder)
     return make_records(folder, made_of, begin, repair, checksums)
@@ -97,8 +97,8 @@ def _write(config, lines, folder):
     )
     if report:
         report(size)
-    if number := getattr(lines, "num_replaced", 0):
-        print(f"{number:,} lines had bytes that are not UTF-8, which were left out.")
+    if count := getattr(lines, "num_replaced", 0):
+        print(f"{count:,} lines had bytes that are not UTF-8, which were left out.")
 
 
 def _make_vocabulary(config, lines, folder):
@@ -114,11 +114,10 @@ def _make_vocabulary(config, lines, folder):
 
 def _made_of(config, folder):
     """The text, by the names and sizes of its files, as their folder may be another on another machine; settings."""
-    names = ("lowercase", "max_length", "whole_files")
-    made_of = {name: getattr(config, name) for name in names}
+    made_of = dict(lowercase=config.lowercase, max_length=config.max_length, whole_files=config.whole_files)
     made_of |= {"seed": config.packing_seed, "shard_size": config.shard_characters}
     if not config.vocabulary:
-        made_of |= {name: getattr(config, name) for name in ("vocabulary_size", "vocabulary_lines")}
+        made_of |= dict(vocabulary_size=config.vocabulary_size, vocabulary_lines=config.vocabulary_lines)
     if config.embedded:
         return made_of | {"text": "embedded"}
     try:
@@ -148,7 +147,7 @@ def _begin_adopting(config, folder):
     def write():
         begin_records(folder, settings | {VOCABULARY: checksum(path)})
         write_atomically(folder / VOCABULARY, path.read_bytes())
-        number = len(list(folder.glob("*tfrecord*")))
-        adopt_sequences(folder, config.max_length, size, progress_bar(f"Reading the records in {folder}", number))
+        count = len(list(folder.glob("*tfrecord*")))
+        adopt_sequences(folder, config.max_length, size, progress_bar(f"Reading the records in {folder}", count))
 
     return write

@@ -108,9 +108,9 @@ def describe_sequences(path, max_length, vocabulary_size):
         nonlocal pairs
         ids, mask, segments = (_checked(path, block[name], max_length) for name in COLUMNS)
         if ids.min(initial=0) < 0 or ids.max(initial=0) >= vocabulary_size:
-            found = ids[(ids < 0) | (ids >= vocabulary_size)][0]
+            token = ids[(ids < 0) | (ids >= vocabulary_size)][0]
             raise ValueError(
-                f"Records must be of this vocabulary, of {vocabulary_size} tokens. Received: the id {found} in {path}"
+                f"Records must be of this vocabulary, of {vocabulary_size} tokens. Received: the id {token} in {path}"
             )
         pairs += int(segments.any(axis=1).sum())
         return {name: values.sum(axis=1) for name, values in zip(COLUMNS, (mask, mask, segments), strict=True)}
@@ -122,8 +122,8 @@ def _checked(path, ragged, max_length):
     """Returns a column of a block, `(rows, L)`."""
     lengths = ragged.row_lengths().numpy()
     if (lengths != max_length).any():
-        found = lengths[lengths != max_length][0]
-        raise ValueError(f"Sequences must have {max_length} tokens. Received: one of {found} in {path}")
+        length = lengths[lengths != max_length][0]
+        raise ValueError(f"Sequences must have {max_length} tokens. Received: one of {length} in {path}")
     return ragged.flat_values.numpy().reshape(-1, max_length)
 
 
@@ -142,13 +142,13 @@ def _groups(lines, size):
 
 def _write_group(folder, tokenizer, max_length, seed, numbered):
     """Writes the shard of a group, if it is not there and whole; returns its entry in the manifest."""
-    number, group = numbered
-    path, tokenizer = folder / f"shard-{number:05d}.tfrecord", _tokenizer(tokenizer)
+    index, group = numbered
+    path, tokenizer = folder / f"shard-{index:05d}.tfrecord", _tokenizer(tokenizer)
     arguments = (max_length, tokenizer.vocabulary_size)
     try:
         return describe_sequences(path, *arguments)
     except ValueError:  # it is missing or damaged
-        write_shard(path, packed_rows(group, tokenizer, max_length, np.random.default_rng([seed, number])))
+        write_shard(path, packed_rows(group, tokenizer, max_length, np.random.default_rng([seed, index])))
     return describe_sequences(path, *arguments)
 
 

@@ -5,22 +5,23 @@ import dataclasses
 import keras
 
 from keras_headattn.layers import ATTENTIONS
-from keras_headattn.models import Bert, ElectraPretraining
+from keras_headattn.models import MODERNBERT_SIZES, Bert, ElectraPretraining, ModernBert
 from keras_headattn.optimizers import AdamWeightDecay
 from recipes.engine.config import option, settings
+from recipes.engine.data import named_apart, named_files
 from recipes.engine.settings import NamedSizes, Settings, model_arguments, optimizer_arguments
 
-# Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests. `modernbert_base` has
-# ModernBERT's blocks (Warner et al. 2024), with the segments and word pieces of the others.
+# Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests. `modernbert_base` is a
+# `ModernBert` (Warner et al. 2024) for masked_lm, with the word pieces of the others.
 SIZES = {
     "tiny": dict(num_layers=2, hidden_dim=64, intermediate_dim=256, num_heads=4, embedding_dim=32),
     "small": dict(num_layers=12, hidden_dim=256, intermediate_dim=1024, num_heads=4, embedding_dim=128),
     "base": dict(num_layers=12, hidden_dim=768, intermediate_dim=3072, num_heads=12, embedding_dim=768),
-    "modernbert_base": dict(
-        num_layers=22, hidden_dim=768, intermediate_dim=1152, num_heads=12, embedding_dim=768, max_length=0
-    ),
+    "modernbert_base": dict(num_layers=22, hidden_dim=768, intermediate_dim=1152, num_heads=12),
 }
 MOST_WARMUP = 10_000
+HELD_OUT = "held_out"  # the name of the test set that is a part of the records
+ENDING = "[.][a-z]+"  # of a test set's file, which its name lacks
 OBJECTIVES = ("electra", "masked_lm")
 
 
@@ -36,9 +37,9 @@ class Data:
         metavar="PATH",
     )
     whole_files: bool = option(
-        False, "a file is one document; else an empty line ends one. Files in archives always are documents"
+        False, "take each file as one document; otherwise empty lines end documents, but for files in archives"
     )
-    embedded: bool = option(False, "documents of number words in twelve languages, made by code")
+    embedded: bool = option(False, "train on synthetic data: documents of number words in twelve languages")
     records: str | None = option(
         None,
         "folder where the text is kept as sequences of tokens, made once for many runs; alone, one that is complete, "
@@ -53,20 +54,26 @@ class Data:
     )
     validation_sequences: int = option(
         2_048,
-        "sequences held out for validation, but at most a tenth of all; full batches of them are read",
+        "number of sequences held out for validation, at most a tenth of all, of which full batches are read",
         at_least=1,
     )
     vocabulary: str | None = option(
         None, "BERT's vocab.txt; none: word pieces are learnt from the text", metavar="FILE"
     )
-    vocabulary_size: int = option(30_522, "most word pieces that are learnt", at_least=64)
-    vocabulary_lines: int = option(1_000_000, "lines that they are learnt from: a random sample of so many", at_least=1)
-    lowercase: bool = option(True, "lower-case all text, without accents; --no-lowercase: as it is")
-    max_length: int = option(128, "tokens of a sequence, with special ones", at_least=8)
-    packing_seed: int = option(0, "of the lengths of sequences and of their segments, and of the sample", at_least=0)
+    vocabulary_size: int = option(30_522, "largest number of word pieces to learn", at_least=64)
+    vocabulary_lines: int = option(
+        1_000_000, "number of lines, drawn at random, from which word pieces are learnt", at_least=1
+    )
+    lowercase: bool = option(True, "convert all text to lower case, without accents; --no-lowercase: keep it as it is")
+    max_length: int = option(128, "number of tokens of a sequence, with special ones", at_least=8)
+    packing_seed: int = option(
+        0, "random seed of the lengths of sequences and segments, and of --vocabulary-lines", at_least=0
+    )
     shard_characters: int = option(2**24, "characters of text in a shard of the records", at_least=1)
-    processes: int | None = option(None, "processes that write records; none: one a core", changeable=True, at_least=1)
-    batch_size: int = option(128, "sequences a step, over all replicas", at_least=1)
+    processes: int | None = option(
+        None, "number of processes that write records; none: one for each core", changeable=True, at_least=1
+    )
+    batch_size: int = option(128, "sequences in a batch, over all replicas", at_least=1)
 
 
 @settings()
@@ -77,16 +84,19 @@ class Model:
 
     objective: str = option(
         "electra",
-        "electra: a small generator fills in masked tokens, and the encoder finds those that it replaced; masked_lm: "
+        "task of pre-training; electra: a small generator fills in masked tokens, and the encoder finds those "
+        "that it replaced; masked_lm: "
         "the encoder fills in masked tokens",
         OBJECTIVES,
     )
     size: str = option("small", "named size of the encoder", tuple(SIZES))
-    model_arguments: dict = model_arguments(ElectraPretraining, Bert, generator_share=None)
+    model_arguments: dict = model_arguments(ElectraPretraining, Bert, ModernBert, generator_share=None)
     generator_attention: str = option(
-        "multi_head", "electra: how the generator's heads work together", tuple(ATTENTIONS)
+        "multi_head", "attention layer of the generator, with --objective electra", tuple(ATTENTIONS)
     )
-    generator_attention_arguments: dict = option({}, "electra: arguments of its layer, such as sliding_window=2")
+    generator_attention_arguments: dict = option(
+        {}, "arguments of the generator's attention layer, such as sliding_window=2"
+    )
 
 
 @settings(
@@ -126,10 +136,12 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
     )
     optimizer_arguments: dict = optimizer_arguments([AdamWeightDecay, keras.optimizers.Optimizer], global_clipnorm=1.0)
 
-    def __post_init__(self):
-        super().__post_init__()
-        positions = self.shape.get("max_length", self.model_argument("max_length"))
-        if 0 < positions < self.max_length:
+    def check(self):
+        is_modern = self.size in MODERNBERT_SIZES
+        if is_modern and self.objective == "electra":
+            raise ValueError(f"--size {self.size} needs --objective masked_lm. Received: objective={self.objective!r}")
+        positions = self.model_argument("max_length")
+        if not is_modern and 0 < positions < self.max_length:
             raise ValueError(
                 "--max-length must be at most the positions that have embeddings, max_length of --model-arguments. "
                 f"Received: {self.max_length} for {positions}"
@@ -140,10 +152,16 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
                 f"Received: warmup_steps={self.warmup_steps} of {self.epochs} epochs of {self.epoch_steps} steps"
             )
 
-    def _source(self):
+    @property
+    def source(self):
         if self.records and (self.train or self.embedded):
-            return dataclasses.replace(self, records=None)._source()
-        return super()._source()
+            return dataclasses.replace(self, records=None).source
+        return super().source
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        return [HELD_OUT, *named_apart(named_files(self.test, ENDING), [HELD_OUT])]
 
     @property
     def total_steps(self):

@@ -7,12 +7,10 @@ import types
 from keras_headattn._files import write_atomically
 from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
-from keras_headattn.training import HeadDistances, HeadNorms
-from recipes.engine.corpora import Corpora, check_batch_size, named_apart
+from keras_headattn.training import HeadDistances, HeadStatistics
+from recipes.engine.data import Corpora, check_batch_size, named_apart
 from recipes.engine.encoders import saved_tokenizer
-from recipes.engine.heads import make_attention
-from recipes.engine.optimizer import make_optimizer
-from recipes.engine.proportions import fitting_warmup
+from recipes.engine.modelling import fitting_warmup, make_attention, make_optimizer
 from recipes.engine.records import fingerprint_of, is_complete
 from recipes.pretrain.batches import SequenceBatches, read_held_out
 from recipes.pretrain.data import MaskedSequences, number_held_out, read_tests
@@ -20,9 +18,8 @@ from recipes.pretrain.documents import Documents
 from recipes.pretrain.export import write
 from recipes.pretrain.modelling import make_pretraining, make_trainer
 from recipes.pretrain.prepare import TOKENIZER, keep_tokenizer, prepare, tokenizer_of
-from recipes.pretrain.settings import MOST_WARMUP
+from recipes.pretrain.settings import HELD_OUT, MOST_WARMUP
 
-HELD_OUT = "held_out"  # the name of this test set
 # Logs that lines of epochs do not show: of training all but the loss, and of validation the second group.
 OF_TRAINING = "generator_loss", "masked_accuracy", "detection_auc"
 OF_BOTH = "discriminator_loss", "sampled_accuracy", "replaced_share"
@@ -37,7 +34,7 @@ def train(config, session):
         run.read(lambda: check_text(config), lambda _: fingerprint(config))
         records, tokenizer = run.once(lambda: write_data(run, config))
         held_out = read_held_out(records, number_held_out(records, config))
-        tests = {HELD_OUT: held_out} | read_tests(config, tokenizer, config.test)
+        tests = {HELD_OUT: held_out} | named_apart(read_tests(config, tokenizer, config.test), [HELD_OUT])
         if run.is_unfinished():
             fit(run, records, held_out, tokenizer)
         run.report(lambda model: score(run, config, model, tests))
@@ -92,16 +89,16 @@ def fit(run, records, held_out, tokenizer):
     """Trains on records, without the sequences that are held out for validation."""
     config = run.config
     check_batch_size(config.batch_size, run.num_replicas)
-    number = number_held_out(records, config)
-    batches = SequenceBatches(records, config.batch_size, config.epoch_steps, number, config.seed)
+    num_held_out = number_held_out(records, config)
+    batches = SequenceBatches(records, config.batch_size, config.epoch_steps, num_held_out, config.seed)
     validation = MaskedSequences(held_out, config.batch_size)
     print(f"{tokenizer.vocabulary_size:,} word pieces")
 
     def trainer(model):
-        validation.model = found = make_trainer(model)
+        validation.model = result = make_trainer(model)
         if run.num_replicas > 1:  # each has a part of a batch, and divides by counts of the whole
-            batches.preprocess = validation.preprocess = found.with_counts
-        return found
+            batches.preprocess = validation.preprocess = result.with_counts
+        return result
 
     def reports(model):
         distances = HeadDistances(select=config.repulsive_arguments["select"] or "")
@@ -116,7 +113,7 @@ def fit(run, records, held_out, tokenizer):
         loss=None,  # the model has its own
         throughput=(lambda: batches.num_tokens, "tokens_per_second"),
         reports=reports,
-        shown=lambda model: [HeadNorms(run.log_dir)],
+        shown=lambda model: [HeadStatistics(run.log_dir)],
         details=DETAILS,
         warmup=warmup_steps(config),
     )
@@ -125,9 +122,8 @@ def fit(run, records, held_out, tokenizer):
 def evaluate(run, config, files=None):
     """Scores a finished run on text files, or for `None` on its own test sets."""
     tests = read_tests(config, saved_tokenizer(run.folder / TOKENIZER), config.test if files is None else files)
-    if files is not None:
-        tests = named_apart(tests, [HELD_OUT, *config.test])
-    elif is_complete(config.records_folder):
+    tests = named_apart(tests, [HELD_OUT] if files is None else config.names_of_tests)
+    if files is None and is_complete(config.records_folder):
         run.check_data(fingerprint(config))
         records = Records(config.records_folder)
         tests[HELD_OUT] = read_held_out(records, number_held_out(records, config))

@@ -14,7 +14,9 @@ class DocumentBatches(LabelledBatches):
 
     def __init__(self, sequences, labels, states=None, pad_id=0, choices=1, **kwargs):
         self.examples = [sequences[begin : begin + choices] for begin in range(0, len(sequences), choices)]
-        super().__init__({"words": [np.ones(max(map(len, each)), "int32") for each in self.examples]}, labels, **kwargs)
+        super().__init__(
+            {"words": [np.ones(max(map(len, example)), "int32") for example in self.examples]}, labels, **kwargs
+        )
         self.choices = choices
         self.states = states
         self.piece_pad = pad_id
@@ -26,12 +28,12 @@ class DocumentBatches(LabelledBatches):
     def make_batch(self, bucket, members):
         inputs, labels, weights = super().make_batch(bucket, members)
         length = inputs["words"].shape[1]
-        chosen = [sequence for place in members for sequence in self.examples[place]]
+        chosen = [sequence for member in members for sequence in self.examples[member]]
         if self.states is None:
             inputs = self._windows(chosen, length, *self.sizes.get(bucket, (1, 1)))
         else:
             inputs = padded_states(
-                [self.states[each] for each in chosen], len(weights), length, self._shape(), self.choices
+                [self.states[sequence] for sequence in chosen], len(weights), length, self._shape(), self.choices
             )
         return inputs, labels, weights
 
@@ -46,8 +48,8 @@ class DocumentBatches(LabelledBatches):
         places = np.full((rows, length), -1, "int32")
         places[len(chosen) :, 0] = 0  # a row needs a word
         for row, sequence in enumerate(chosen):
-            for number, window in enumerate(sequence.windows):
-                ids[row, number, : len(window)] = window
+            for index, window in enumerate(sequence.windows):
+                ids[row, index, : len(window)] = window
             places[row, : len(sequence)] = sequence.window_of * pieces + sequence.offset_of
         return {name: _by_choices(array, self.choices) for name, array in (("token_ids", ids), ("places", places))}
 
@@ -56,9 +58,9 @@ def padded_states(states, rows, length, shape, choices=1, dtype="float16"):
     """Pads states for `RationaleReader`, or mixed ones: `"states"` `(rows, choices, length, ...)`, and `"mask"`."""
     padded, mask = np.zeros((rows * choices, length, *shape), dtype), np.zeros((rows * choices, length), bool)
     mask[len(states) :, 0] = True  # a row needs a word
-    for row, each in enumerate(states):
-        padded[row, : len(each)] = each
-        mask[row, : len(each)] = True
+    for row, state in enumerate(states):
+        padded[row, : len(state)] = state
+        mask[row, : len(state)] = True
     return {"states": _by_choices(padded, choices), "mask": _by_choices(mask, choices)}
 
 

@@ -23,20 +23,20 @@ def convert(data, source, folder):
     source = pathlib.Path(source)
     for split, corpus in (_esnli(source) if data == "esnli" else _cos_e(source)).items():
         write_eraser(corpus, folder, split)
-        marked = sum(bool(each.evidences) for each in corpus.annotations)
+        marked = sum(bool(annotation.evidences) for annotation in corpus.annotations)
         print(f"{split}: {len(corpus):,} annotations, {marked:,} with evidence")
 
 
 def _esnli(source):
-    found = {
+    corpora = {
         split: _esnli_split(source, split) for split in ("train", "dev", "test") if (source / f"s1.{split}").exists()
     }
-    if "dev" not in found or "test" not in found:
+    if "dev" not in corpora or "test" not in corpora:
         raise FileNotFoundError(f"There must be s1.dev, s1.test and so on. Received: {source}")
-    if "train" not in found:
-        begin = len(found["dev"]) * 9 // 10
-        found["train"], found["dev"] = _part(found["dev"], 0, begin), _part(found["dev"], begin, None)
-    return {"train": found["train"], "val": found["dev"], "test": found["test"]}
+    if "train" not in corpora:
+        begin = len(corpora["dev"]) * 9 // 10
+        corpora["train"], corpora["dev"] = _part(corpora["dev"], 0, begin), _part(corpora["dev"], begin, None)
+    return {"train": corpora["train"], "val": corpora["dev"], "test": corpora["test"]}
 
 
 def _esnli_split(source, split):
@@ -44,15 +44,15 @@ def _esnli_split(source, split):
     if len(set(map(len, sides))) > 1:
         raise ValueError(f"Lines belong together. Received: {[*map(len, sides)]} in s1, s2 and labels of {source}")
     documents, annotations = {}, []
-    for number, (premise, hypothesis, label) in enumerate(zip(*sides, strict=True)):
-        names = f"{split}-{number}_premise", f"{split}-{number}_hypothesis"
+    for index, (premise, hypothesis, label) in enumerate(zip(*sides, strict=True)):
+        names = f"{split}-{index}_premise", f"{split}-{index}_hypothesis"
         documents |= {name: [text.split()] for name, text in zip(names, (premise, hypothesis), strict=True)}
-        annotations.append(Annotation(f"{split}-{number}", "", label, (), names))
+        annotations.append(Annotation(f"{split}-{index}", "", label, (), names))
     return EraserCorpus(annotations, documents, str(source))
 
 
 def _cos_e(source):
-    found = {}
+    corpora = {}
     for split in ("train", "dev"):
         questions = {row.get("id"): row for _, row in read_json_lines(source / f"{split}_rand_split.jsonl")}
         paths = sorted(path for path in source.glob(f"cose_{split}_*.jsonl") if "processed" not in path.name)
@@ -60,21 +60,21 @@ def _cos_e(source):
             raise FileNotFoundError(f"There must be cose_{split}_*.jsonl. Received: {source}")
         if len(paths) > 1:
             print(f"{paths[0].name} is read; left out: {', '.join(path.name for path in paths[1:])}")
-        found[split] = _cos_e_split(source, questions, read_json_lines(paths[0]))
-    half = len(found["dev"]) // 2
-    return {"train": found["train"], "val": _part(found["dev"], 0, half), "test": _part(found["dev"], half, None)}
+        corpora[split] = _cos_e_split(source, questions, read_json_lines(paths[0]))
+    half = len(corpora["dev"]) // 2
+    return {"train": corpora["train"], "val": _part(corpora["dev"], 0, half), "test": _part(corpora["dev"], half, None)}
 
 
 def _cos_e_split(source, questions, explanations):
     documents, annotations, unknown = {}, [], 0
-    for place, row in explanations:
+    for location, row in explanations:
         if (asked := questions.get(row.get("id"))) is None:
             unknown += 1
             continue
         try:
             annotation, words = _cos_e_row(row, asked)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{place}, or its question, is not as CoS-E has them: {error!r}") from error
+            raise ValueError(f"{location}, or its question, is not as CoS-E has them: {error!r}") from error
         documents[annotation.annotation_id] = [words]
         annotations.append(annotation)
     if unknown:
@@ -107,5 +107,5 @@ def _tokens(text):
 
 def _part(corpus, begin, end):
     chosen = corpus.annotations[begin:end]
-    names = [docid for each in chosen for docid in each.docids]
+    names = [docid for annotation in chosen for docid in annotation.docids]
     return EraserCorpus(chosen, {name: corpus.documents[name] for name in names}, corpus.name)

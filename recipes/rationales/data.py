@@ -3,8 +3,7 @@
 import dataclasses
 import itertools
 
-from recipes.engine.corpora import Corpora
-from recipes.engine.fingerprint import fingerprint
+from recipes.engine.data import Corpora, fingerprint
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser
 
@@ -34,7 +33,7 @@ def describe(corpora):
 
 
 def _only_read(corpus):
-    names = sorted({docid for each in corpus.annotations for docid in each.docids})
+    names = sorted({docid for annotation in corpus.annotations for docid in annotation.docids})
     return dataclasses.replace(corpus, documents={name: corpus.documents[name] for name in names})
 
 
@@ -54,7 +53,7 @@ def choices_of(query):
     >>> choices_of(["antique", "shop", "[sep]", "house"])
     [['antique', 'shop'], ['house']]
     """
-    ends = [place for place, word in enumerate([*query, SEPARATOR]) if word == SEPARATOR]
+    ends = [index for index, word in enumerate([*query, SEPARATOR]) if word == SEPARATOR]
     return [query[begin + 1 : end] for begin, end in itertools.pairwise([-1, *ends])]
 
 
@@ -63,18 +62,18 @@ def classes_of(corpus):
 
     The classes of questions with choices are letters, as in CoS-E.
     """
-    counts = {len(choices_of(query_of(each))) for each in corpus.annotations}
+    counts = {len(choices_of(query_of(annotation))) for annotation in corpus.annotations}
     if len(counts) > 1:
         raise ValueError(f"{corpus.name}: all queries must have equally many choices. Received: {sorted(counts)}")
     (count,) = counts
     if count > 1:
-        return [chr(ord("A") + place) for place in range(count)], count
-    return sorted({each.classification for each in corpus.annotations}), 1
+        return [chr(ord("A") + index) for index in range(count)], count
+    return sorted({annotation.classification for annotation in corpus.annotations}), 1
 
 
 def labels_of(corpus, classes):
     """Numbers the classes of all annotations; one that the training set has not is a `ValueError`."""
-    unknown = sorted({each.classification for each in corpus.annotations} - set(classes))
+    unknown = sorted({annotation.classification for annotation in corpus.annotations} - set(classes))
     if unknown:
         raise ValueError(f"{corpus.name}: the classes of the training set are {classes}. Received: {unknown[0]!r}")
-    return [classes.index(each.classification) for each in corpus.annotations]
+    return [classes.index(annotation.classification) for annotation in corpus.annotations]

@@ -27,16 +27,16 @@ def reviews(train_size=600, validation_size=100, test_size=100, seed=0):
     """
     sizes = {"train": train_size, "val": validation_size, "test": test_size}
     return {
-        name: _corpus(name, size, np.random.default_rng([seed, place]))
-        for place, (name, size) in enumerate(sizes.items())
+        name: _corpus(name, size, np.random.default_rng([seed, split]))
+        for split, (name, size) in enumerate(sizes.items())
     }
 
 
 def _corpus(name, size, rng):
     documents, annotations = {}, []
-    for number in range(size):
-        docid = f"{name}-{number}"
-        label = list(OPINIONS)[number % 2]
+    for index in range(size):
+        docid = f"{name}-{index}"
+        label = list(OPINIONS)[index % 2]
         sentences, spans = _review(label, rng)
         words = [word for sentence in sentences for word in sentence]
         groups = tuple((Evidence(docid, *span, text=" ".join(words[slice(*span)])),) for span in spans)
@@ -50,9 +50,9 @@ def _review(label, rng):
     total = int(rng.integers(2, 10))
     opinions = set(rng.permutation(total)[: int(rng.integers(1, 3))].tolist())
     sentences, spans, words = [], [], 0
-    for place in range(total):
+    for index in range(total):
         subject = ["the", str(rng.choice(SUBJECTS))]
-        if place in opinions:
+        if index in opinions:
             sentence = [*subject, "is", str(rng.choice(ADVERBS)), str(rng.choice(OPINIONS[label])), "."]
             spans.append((words + 3, words + 5))
         else:

@@ -9,7 +9,7 @@ import reprlib
 import numpy as np
 
 from keras_headattn._files import decode_lines, read_json_lines, read_lines, write_atomically
-from recipes.engine.archives import DAMAGE, open_archive
+from recipes.engine.data import DAMAGE, open_archive
 
 FOLDER, PACKED, LINES = "docs", "docs.tar.gz", "docs.jsonl"
 
@@ -54,10 +54,13 @@ class Annotation:
 
     def spans(self, docid):
         """Returns the spans of all groups in a document: sorted list of `(start, end)` in words, end exclusive."""
-        found = {
-            (each.start_token, each.end_token) for group in self.evidences for each in group if each.docid == docid
+        spans = {
+            (evidence.start_token, evidence.end_token)
+            for group in self.evidences
+            for evidence in group
+            if evidence.docid == docid
         }
-        return sorted(span for span in found if span[0] >= 0)
+        return sorted(span for span in spans if span[0] >= 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,12 +93,12 @@ class EraserCorpus:
         if number is None or number >= len(self):
             return self
         chosen = sorted(np.random.default_rng(seed).permutation(len(self))[:number])
-        return dataclasses.replace(self, annotations=[self.annotations[place] for place in chosen])
+        return dataclasses.replace(self, annotations=[self.annotations[index] for index in chosen])
 
     @property
     def rationale_share(self):
         """Mean share of a document's words that is evidence, of documents with evidence."""
-        marks = [self.truth(each, docid) for each in self.annotations for docid in each.docids]
+        marks = [self.truth(annotation, docid) for annotation in self.annotations for docid in annotation.docids]
         shares = [marked.mean() for marked in marks if marked.any()]
         return float(np.mean(shares)) if shares else 0.0
 
@@ -127,12 +130,12 @@ def read_eraser(folder, split):
     """
     folder = pathlib.Path(folder)
     path = folder / f"{split}.jsonl"
-    rows = [(place, _annotation(place, row)) for place, row in read_json_lines(path)]
+    rows = [(location, _annotation(location, row)) for location, row in read_json_lines(path)]
     if not rows:
         raise ValueError(f"There are no annotations. Received: {path}")
     documents = _read_documents(folder, {docid for _, row in rows for docid in _candidates(row)})
-    annotations = [_with_documents(place, row, documents) for place, row in rows]
-    used = {docid for each in annotations for docid in each.docids}
+    annotations = [_with_documents(location, row, documents) for location, row in rows]
+    used = {docid for annotation in annotations for docid in annotation.docids}
     return EraserCorpus(annotations, {name: text for name, text in documents.items() if name in used}, str(path))
 
 
@@ -184,20 +187,20 @@ def write_rationales(path, results):
     _write_lines(pathlib.Path(path), results)
 
 
-def _check_scores(value, place):
+def _check_scores(value, location):
     """Checks that all numbers of a result are finite; JSON has no others."""
     if isinstance(value, dict | list | tuple):
         for name, part in value.items() if isinstance(value, dict) else enumerate(value):
-            _check_scores(part, f"{place}, {name}")
+            _check_scores(part, f"{location}, {name}")
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"Scores of `results` must be finite. Received: {value}, {place}")
+        raise ValueError(f"Scores of `results` must be finite. Received: {value}, {location}")
 
 
 def read_rationales(path):
     """Reads results, a JSON object a line, that `write_rationales` or another program wrote: list of dictionaries."""
     rows = []
-    for place, row in read_json_lines(path):
-        _check_fields(place, row, {"annotation_id": str, "rationales": list})
+    for location, row in read_json_lines(path):
+        _check_fields(location, row, {"annotation_id": str, "rationales": list})
         rows.append(row)
     return rows
 
@@ -207,36 +210,40 @@ def _write_lines(path, rows):
     write_atomically(path, text.encode("utf-8"))
 
 
-def _check_fields(place, row, kinds):
+def _check_fields(location, row, kinds):
     for name, kind in kinds.items():
         if name not in row or not isinstance(row[name], kind) or isinstance(row[name], bool):
-            raise ValueError(f"{place} must have {name!r}, a {kind.__name__}. Received: {reprlib.repr(row.get(name))}")
+            raise ValueError(
+                f"{location} must have {name!r}, a {kind.__name__}. Received: {reprlib.repr(row.get(name))}"
+            )
 
 
-def _annotation(place, row):
+def _annotation(location, row):
     """Makes the `Annotation` of an object, with the documents that it names itself."""
     if row.get("query") is None:
         row = row | {"query": ""}
-    _check_fields(place, row, dict(annotation_id=str, query=str, classification=str, evidences=list))
-    groups = tuple(_group(place, group) for group in row["evidences"])
-    own = {name: row[name] for name in ("annotation_id", "query", "classification")}
+    _check_fields(location, row, dict(annotation_id=str, query=str, classification=str, evidences=list))
+    groups = tuple(_group(location, group) for group in row["evidences"])
+    fields = {name: row[name] for name in ("annotation_id", "query", "classification")}
     docids, kind = row.get("docids") or [], row.get("query_type")
     if not isinstance(docids, list) or not all(isinstance(docid, str) for docid in docids):
-        raise ValueError(f"{place} must have 'docids', a list of str. Received: {reprlib.repr(docids)}")
+        raise ValueError(f"{location} must have 'docids', a list of str. Received: {reprlib.repr(docids)}")
     if not isinstance(kind, str | None):
-        raise ValueError(f"{place} must have 'query_type', a str. Received: {reprlib.repr(kind)}")
-    return Annotation(**own, evidences=groups, docids=tuple(docids), query_type=kind)
+        raise ValueError(f"{location} must have 'query_type', a str. Received: {reprlib.repr(kind)}")
+    return Annotation(**fields, evidences=groups, docids=tuple(docids), query_type=kind)
 
 
-def _group(place, group):
+def _group(location, group):
     """Makes the `Evidence` of a group, which is a list of objects."""
-    if not isinstance(group, list) or not all(isinstance(each, dict) for each in group):
-        raise ValueError(f"{place} must have groups of 'evidences', lists of objects. Received: {reprlib.repr(group)}")
+    if not isinstance(group, list) or not all(isinstance(item, dict) for item in group):
+        raise ValueError(
+            f"{location} must have groups of 'evidences', lists of objects. Received: {reprlib.repr(group)}"
+        )
     kinds = dict(docid=str, start_token=int, end_token=int, start_sentence=int, end_sentence=int, text=str)
-    for each in group:
-        optional = {"start_sentence", "end_sentence", "text"} - each.keys()
-        _check_fields(place, each, {name: kind for name, kind in kinds.items() if name not in optional})
-    return tuple(Evidence(**{name: each[name] for name in kinds if name in each}) for each in group)
+    for item in group:
+        optional = {"start_sentence", "end_sentence", "text"} - item.keys()
+        _check_fields(location, item, {name: kind for name, kind in kinds.items() if name not in optional})
+    return tuple(Evidence(**{name: item[name] for name in kinds if name in item}) for item in group)
 
 
 def _candidates(annotation):
@@ -245,21 +252,21 @@ def _candidates(annotation):
 
 
 def _of_evidence(annotation):
-    return list(dict.fromkeys(each.docid for group in annotation.evidences for each in group))
+    return list(dict.fromkeys(evidence.docid for group in annotation.evidences for evidence in group))
 
 
-def _with_documents(place, annotation, documents):
+def _with_documents(location, annotation, documents):
     """Adds to the annotation the names of its documents, checked."""
     docids = [*annotation.docids] or _of_evidence(annotation) or [annotation.annotation_id]
     for docid in {*docids, *_of_evidence(annotation)}:
         if docid not in documents:
-            raise ValueError(f"{place} needs a document that is missing. Received: {docid!r}")
-    for evidence in (each for group in annotation.evidences for each in group):
+            raise ValueError(f"{location} needs a document that is missing. Received: {docid!r}")
+    for evidence in (item for group in annotation.evidences for item in group):
         size = sum(map(len, documents[evidence.docid]))
         start, end = evidence.start_token, evidence.end_token
         if (start, end) != (-1, -1) and not 0 <= start <= end <= size:
             raise ValueError(
-                f"{place}: evidence must lie in its document, which has {size} words. "
+                f"{location}: evidence must lie in its document, which has {size} words. "
                 f"Received: words {start} to {end} of {evidence.docid!r}"
             )
     return dataclasses.replace(annotation, docids=tuple(docids))
@@ -268,29 +275,29 @@ def _with_documents(place, annotation, documents):
 def _read_documents(folder, wanted):
     """Reads those of the wanted documents that are there: dictionary of lists of sentences."""
     if (folder / LINES).exists():
-        found = {}
-        for place, row in read_json_lines(folder / LINES):
-            _check_fields(place, row, dict(docid=str, document=str))
+        documents = {}
+        for location, row in read_json_lines(folder / LINES):
+            _check_fields(location, row, dict(docid=str, document=str))
             if row["docid"] in wanted:
-                found[row["docid"]] = [line.strip().split(" ") for line in row["document"].split("\n")]
-        return found
+                documents[row["docid"]] = [line.strip().split(" ") for line in row["document"].split("\n")]
+        return documents
     if (folder / FOLDER).is_dir():
         paths = {docid: _within(folder / FOLDER, docid) for docid in sorted(wanted)}
         return {docid: _sentences(read_lines(path)) for docid, path in paths.items() if path}
     if not (folder / PACKED).is_file():
         raise FileNotFoundError(f"There must be documents: {FOLDER}, {LINES} or {PACKED}. Received: {folder}")
-    found = {}
+    documents = {}
     try:
         with open(folder / PACKED, "rb") as file, open_archive(file) as archive:
             for member in archive:
                 docid = pathlib.PurePosixPath(member.name).name
                 if member.isfile() and docid in wanted:
-                    found[docid] = _sentences(
+                    documents[docid] = _sentences(
                         decode_lines(archive.extractfile(member), f"{folder / PACKED}, {member.name}")
                     )
     except (*DAMAGE, OSError) as error:
         raise ValueError(f"The archive is damaged; get it again. Received: {folder / PACKED} ({error})") from error
-    return found
+    return documents
 
 
 def _within(folder, name):

@@ -26,11 +26,11 @@ def explain(run, config, options):
     pages = []
     for lines in portions(options.file):
         documents, annotations = {}, []
-        for number, line in enumerate(lines):
+        for line_index, line in enumerate(lines):
             text, _, query = line.partition("\t")
             if line:
-                documents[str(number)] = [text.split()]
-                annotations.append(Annotation(str(number), query or options.query, "", (), (str(number),)))
+                documents[str(line_index)] = [text.split()]
+                annotations.append(Annotation(str(line_index), query or options.query, "", (), (str(line_index),)))
         if not documents:
             print("\n" * len(lines), end="", flush=True)
             continue
@@ -39,18 +39,24 @@ def explain(run, config, options):
         predicted = predictor(scored.documents, scored.queries)
         scores = scored.scores(options.kinds, options)
         answers = {}
-        for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
-            own = {kind: np.round(rows[place], 6).tolist() for kind, rows in scores.items()}
+        for index, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
+            by_kind = {kind: np.round(rows[index], 6).tolist() for kind, rows in scores.items()}
             answer = dict(zip(predictor.classes, np.round(row, 6).tolist(), strict=True))
-            query, chosen = annotations[place].query, predictor.classes[row.argmax()]
-            found = {"words": words, "query": query, "classification": chosen, "probabilities": answer, "scores": own}
-            answers[annotations[place].annotation_id] = json.dumps(found, ensure_ascii=False)
+            query, chosen = annotations[index].query, predictor.classes[row.argmax()]
+            entry = {
+                "words": words,
+                "query": query,
+                "classification": chosen,
+                "probabilities": answer,
+                "scores": by_kind,
+            }
+            answers[annotations[index].annotation_id] = json.dumps(entry, ensure_ascii=False)
             name = f"Document {len(pages) + 1}" + (f": {query}" if query else "")
             title = chosen
             if predictor.choices > 1:
-                title += f", {' '.join(choices_of(scored.queries[place])[row.argmax()])}"
+                title += f", {' '.join(choices_of(scored.queries[index])[row.argmax()])}"
             shown = {title: f"{row.max():.3f}"}
-            pages.append({"name": name, "words": words, "scores": {title: own}, "answers": shown})
-        for number in range(len(lines)):
-            print(answers.get(str(number), ""), flush=True)  # an empty line for an empty one
+            pages.append({"name": name, "words": words, "scores": {title: by_kind}, "answers": shown})
+        for line_index in range(len(lines)):
+            print(answers.get(str(line_index), ""), flush=True)  # an empty line for an empty one
     write_word_scores(explained(run.folder, options.file, ".html"), pages)

@@ -41,10 +41,10 @@ def iou_f1(predicted, truth, threshold=0.5):
     """
     predicted, truth = _as_spans(predicted, truth)
     precisions, recalls = [], []
-    for found, true in zip(predicted, truth, strict=True):
-        hits = sum(max((_iou(span, other) for other in true), default=0) >= threshold for span in found)
-        if found:
-            precisions.append(hits / len(found))
+    for guess, true in zip(predicted, truth, strict=True):
+        hits = sum(max((_iou(span, other) for other in true), default=0) >= threshold for span in guess)
+        if guess:
+            precisions.append(hits / len(guess))
         if true:
             recalls.append(hits / len(true))
     return _f1(_mean(precisions), _mean(recalls))
@@ -59,11 +59,11 @@ def token_f1(predicted, truth):
     0.4444
     """
     values = []
-    for found, true in zip(*_as_spans(predicted, truth), strict=True):
-        found, true = ({word for span in spans for word in range(*span)} for spans in (found, true))
-        if found or true:
-            both = len(found & true)
-            values.append(_f1(both / max(len(found), 1), both / max(len(true), 1)))
+    for guess, true in zip(*_as_spans(predicted, truth), strict=True):
+        guess, true = ({word for span in spans for word in range(*span)} for spans in (guess, true))
+        if guess or true:
+            both = len(guess & true)
+            values.append(_f1(both / max(len(guess), 1), both / max(len(true), 1)))
     return _mean(values)
 
 
@@ -111,7 +111,7 @@ def degenerate_baselines(truth, draws=10, seed=0):
     """
     rng = np.random.default_rng(seed)
     sizes = [len(words) for words in truth]
-    given = {
+    baselines = {
         "constant": [[np.zeros(size) for size in sizes]],
         "random": [[rng.random(size) for size in sizes] for _ in range(draws)],
         "position": [[np.arange(size) for size in sizes]],
@@ -119,7 +119,7 @@ def degenerate_baselines(truth, draws=10, seed=0):
     measures = {"auprc": rationale_auprc, "average_precision": rationale_average_precision}
     return {
         name: {measure: _mean([call(scores, truth) for scores in all_scores]) for measure, call in measures.items()}
-        for name, all_scores in given.items()
+        for name, all_scores in baselines.items()
     }
 
 
@@ -149,12 +149,12 @@ def _as_pairs(scores, truth):
     """For each document its scores, float64 `(n,)`, and booleans `(n,)`."""
     _check_documents("scores", scores, truth)
     pairs = []
-    for number, (row, true) in enumerate(zip(scores, truth, strict=True)):
+    for index, (row, true) in enumerate(zip(scores, truth, strict=True)):
         row, true = np.asarray(keras.ops.convert_to_numpy(row), "float64"), np.asarray(true)
         if row.ndim != 1 or not row.size or row.shape != true.shape or np.isnan(row).any():
             raise ValueError(
                 "`scores` and `truth` must have a number, not NaN, and a boolean for each word, of at least one word. "
-                f"Received: document {number} with scores of shape {row.shape}, truth of shape {true.shape}, "
+                f"Received: document {index} with scores of shape {row.shape}, truth of shape {true.shape}, "
                 f"{np.isnan(row).sum()} of them NaN"
             )
         pairs.append((row, true.astype(bool)))

@@ -8,18 +8,18 @@ from recipes.engine.encoders import attention_arguments, read_encoder
 
 
 def make_encoder(config, tokenizer):
-    """Makes a `Bert`, whose random weights are those of `encoder_seed`."""
-    own = dict(seed=config.seed, **attention_arguments(config))
+    """Makes an encoder, whose random weights are those of `encoder_seed`."""
+    arguments = dict(seed=config.seed, **attention_arguments(config))
     keras.utils.set_random_seed(config.encoder_seed)
     if config.checkpoint:
-        encoder, _ = read_encoder(config.checkpoint, "bert", **own)
+        encoder, _ = read_encoder(config.checkpoint, **arguments)
     else:
-        own |= dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id)
-        encoder = Bert.from_size(config.size, pooler=False, **own)
+        arguments |= dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id)
+        encoder = Bert.from_size(config.size, pooler=False, **arguments)
     if not encoder.built:
         encoder.build()
     keras.utils.set_random_seed(config.seed)
-    if 0 < encoder.max_length < config.window:
+    if isinstance(encoder, Bert) and 0 < encoder.max_length < config.window:
         raise ValueError(f"--window must be at most {encoder.max_length}. Received: window={config.window}")
     return encoder
 

@@ -32,15 +32,15 @@ class Predictor:
 
     def __call__(self, documents, queries, progress=None):
         """Probabilities `(B, C)` of lists of words; `progress` is called with the number of documents done."""
-        found = [None] * len(documents)
+        probabilities = [None] * len(documents)
         for members, _, inputs in self._parts(documents, queries, progress):
-            for place, row in zip(members, self.classify(inputs).numpy(), strict=True):
-                found[place] = row
-        return np.stack(found)
+            for index, row in zip(members, self.classify(inputs).numpy(), strict=True):
+                probabilities[index] = row
+        return np.stack(probabilities)
 
     def num_words(self, documents, queries):
         """Counts the words of documents that are read: list of ints."""
-        return [min(each.num_words for each in group) for group in self._sequences(documents, queries)]
+        return [min(sequence.num_words for sequence in group) for group in self._sequences(documents, queries)]
 
     def scores(self, documents, queries, progress=None):
         """Returns scores of words, by what the model computes: dictionary of lists of arrays `(n,)`, one a document.
@@ -58,17 +58,17 @@ class Predictor:
         window.
         """
         names = "attention", "gradient", "cls", "received"
-        found = {name: [None] * len(documents) for name in names}
+        result = {name: [None] * len(documents) for name in names}
         for members, sequences, inputs in self._parts(documents, queries, progress):
-            own = [*(each.numpy() for each in self.read(inputs)), *self._of_encoder(sequences)]
-            for number, place in enumerate(members):
-                group = slice(number * self.choices, (number + 1) * self.choices)
-                read = min(each.num_words for each in sequences[group])
-                for name, rows in zip(names, own, strict=True):
-                    scores = np.zeros(len(documents[place]))
+            computed = [*(tensor.numpy() for tensor in self.read(inputs)), *self._of_encoder(sequences)]
+            for group_index, index in enumerate(members):
+                group = slice(group_index * self.choices, (group_index + 1) * self.choices)
+                read = min(sequence.num_words for sequence in sequences[group])
+                for name, rows in zip(names, computed, strict=True):
+                    scores = np.zeros(len(documents[index]))
                     scores[:read] = np.mean([row[:read] for row in rows[group]], axis=0)
-                    found[name][place] = scores / (scores.sum() or 1.0)
-        return found
+                    result[name][index] = scores / (scores.sum() or 1.0)
+        return result
 
     def _sequences(self, documents, queries):
         self.pieces.learn([*documents, *queries])
@@ -79,9 +79,9 @@ class Predictor:
         sequences = self._sequences(documents, queries)
         done = 0
         for members in portions_of(sequences):
-            part = [sequence for place in members for sequence in sequences[place]]
+            part = [sequence for member in members for sequence in sequences[member]]
             states = self.states(part)
-            length = next(each for each in LENGTHS if each >= max(map(len, part)))
+            length = next(size for size in LENGTHS if size >= max(map(len, part)))
             shape = states[0].shape[1:]
             yield members, part, padded_states(states, len(members), length, shape, self.choices, "float32")
             if progress:
@@ -99,16 +99,19 @@ class Predictor:
         mixed, reader = inputs["states"], self.model.reader
         with tf.GradientTape() as tape:
             tape.watch(mixed)
-            with capture_intermediates() as found:
+            with capture_intermediates() as intermediates:
                 chosen = tf.reduce_max(self._logits(mixed, inputs["mask"]), axis=-1)
         gradient = tf.abs(tf.reduce_sum(mixed * tape.gradient(chosen, mixed), axis=-1))
-        weights = found[reader.pooling.path]["weights"]
+        weights = intermediates[reader.pooling.path]["weights"]
         return weights[:, 0], tf.reshape(gradient, tf.shape(weights[:, 0]))
 
     def _maps(self, ids):
-        with capture_intermediates() as found:
+        with capture_intermediates() as intermediates:
             self.model.piece_states(ids)
-        maps = [tf.reduce_mean(found[block.attention.path]["weights"], axis=1) for block in self.model.encoder.blocks]
+        maps = [
+            tf.reduce_mean(intermediates[block.attention.path]["weights"], axis=1)
+            for block in self.model.encoder.blocks
+        ]
         rows = tf.cast(ids != self.model.encoder.pad_id, maps[0].dtype)
         received = tf.einsum("bn,lbnm->bm", rows, tf.stack(maps)) / len(maps)
         return maps[-1][:, 0] * tf.reduce_sum(rows, axis=1, keepdims=True), received
@@ -116,18 +119,18 @@ class Predictor:
     def _of_encoder(self, sequences):
         """Scores `cls` and `received` of all words of sequences: two lists of arrays."""
         windows = [window for sequence in sequences for window in sequence.windows]
-        found = [None] * len(windows)
+        maps = [None] * len(windows)
         for members, ids in batches_of(windows, self.model.encoder.pad_id):
-            for place, *rows in zip(members, *(each.numpy() for each in self.maps(ids)), strict=False):
-                found[place] = rows
+            for index, *rows in zip(members, *(tensor.numpy() for tensor in self.maps(ids)), strict=False):
+                maps[index] = rows
         scores, begin = ([], []), 0
         for sequence in sequences:
-            own = found[begin : begin + len(sequence.windows)]
+            sequence_maps = maps[begin : begin + len(sequence.windows)]
             begin += len(sequence.windows)
             ends = _ends(sequence)
             for kind, rows in enumerate(scores):
                 places = zip(sequence.window_of, sequence.offset_of, ends, strict=True)
-                rows.append(np.array([own[window][kind][start:end].sum() for window, start, end in places]))
+                rows.append(np.array([sequence_maps[window][kind][start:end].sum() for window, start, end in places]))
         return scores
 
 
@@ -140,8 +143,8 @@ def load_predictor(run, config, model):
 def _ends(sequence):
     """Returns the places where the pieces of each word end in its window."""
     ends = np.empty(len(sequence), int)
-    for place, (window, offset) in enumerate(zip(sequence.window_of, sequence.offset_of, strict=True)):
+    for index, (window, offset) in enumerate(zip(sequence.window_of, sequence.offset_of, strict=True)):
         last = len(sequence.windows[window]) - 1
-        following = place + 1 < len(sequence) and sequence.window_of[place + 1] == window
-        ends[place] = sequence.offset_of[place + 1] if following else min(last, offset + 1)
+        following = index + 1 < len(sequence) and sequence.window_of[index + 1] == window
+        ends[index] = sequence.offset_of[index + 1] if following else min(last, offset + 1)
     return ends

@@ -15,15 +15,17 @@ def show_samples(predictor, corpus, count, share, seed):
     `predictor` is a `Predictor`, `corpus` an `EraserCorpus`.
     """
     few = corpus.sample(count, seed)
-    queries = [query_of(each) for each in few.annotations]
-    whole = [document_of(few, each) for each in few.annotations]
+    queries = [query_of(annotation) for annotation in few.annotations]
+    whole = [document_of(few, annotation) for annotation in few.annotations]
     documents = [words[:read] for words, read in zip(whole, predictor.num_words(whole, queries), strict=True)]
     scores = predictor.scores(documents, queries)["attention"]
-    alike = len({each.query for each in corpus.annotations}) == 1
+    alike = len({annotation.query for annotation in corpus.annotations}) == 1
     print("In brackets are the words that the pooling attends to most:")
-    for each, words, row, odds in zip(few.annotations, documents, scores, predictor(documents, queries), strict=True):
-        query = "" if alike or not each.query else f" | {each.query}"
-        answer = f"{predictor.classes[odds.argmax()]} ({odds.max():.3f}), labelled {each.classification}"
+    for annotation, words, row, odds in zip(
+        few.annotations, documents, scores, predictor(documents, queries), strict=True
+    ):
+        query = "" if alike or not annotation.query else f" | {annotation.query}"
+        answer = f"{predictor.classes[odds.argmax()]} ({odds.max():.3f}), labelled {annotation.classification}"
         print(f"  {marked_text(words, row, share)}{query}\n    -> {answer}")
 
 

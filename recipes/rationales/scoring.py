@@ -10,7 +10,7 @@ from keras_headattn._files import write_atomically
 from keras_headattn.analysis import aopc, lime, random_scores, remove_words, top_words
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar
-from recipes.engine.tables import mean_text, table
+from recipes.engine.report import markdown_table, mean_text
 from recipes.rationales.data import document_of, labels_of, query_of, read_split
 from recipes.rationales.eraser import write_rationales
 from recipes.rationales.metrics import (
@@ -54,8 +54,8 @@ class Scored:
         self.predictor, self.quiet = predictor, quiet
         self.corpus = corpus
         self.share = share
-        whole = [document_of(corpus, each) for each in corpus.annotations]
-        self.queries = [query_of(each) for each in corpus.annotations]
+        whole = [document_of(corpus, annotation) for annotation in corpus.annotations]
+        self.queries = [query_of(annotation) for annotation in corpus.annotations]
         # Words that are not read must not move up when others are removed.
         read = predictor.num_words(whole, self.queries)
         self.documents = [words[:count] for words, count in zip(whole, read, strict=True)]
@@ -63,32 +63,34 @@ class Scored:
 
     def scores(self, kinds, options):
         """Returns the scores of the words that are read: dictionary of kinds to a list of arrays."""
-        found = {}
-        number, quiet = len(self.documents), self.quiet
+        scores = {}
+        count, quiet = len(self.documents), self.quiet
         inside = [kind for kind in kinds if kind not in ("lime", "random")]
         if inside:
-            progress = progress_bar(f"Scores of words: {', '.join(inside)}", number, quiet)
+            progress = progress_bar(f"Scores of words: {', '.join(inside)}", count, quiet)
             every = self.predictor.scores(self.documents, self.queries, progress)
-            found |= {kind: every[kind] for kind in inside}
+            scores |= {kind: every[kind] for kind in inside}
         if "random" in kinds:
-            found["random"] = random_scores(self.documents, seed=options.seed)
+            scores["random"] = random_scores(self.documents, seed=options.seed)
         if "lime" in kinds:
-            progress = progress_bar(f"LIME, {options.samples} samples of a document", number, quiet)
-            found["lime"] = self._lime(options, progress)
-        return {kind: found[kind] for kind in kinds}
+            progress = progress_bar(f"LIME, {options.samples} samples of a document", count, quiet)
+            scores["lime"] = self._lime(options, progress)
+        return {kind: scores[kind] for kind in kinds}
 
     def _lime(self, options, progress):
         """Coefficients above 0 of twice as many words as a rationale has, which sum to 1."""
         scores = []
-        for number, (words, query) in enumerate(zip(self.documents, self.queries, strict=True)):
+        for index, (words, query) in enumerate(zip(self.documents, self.queries, strict=True)):
             if words:
                 most = min(len(words), 2 * math.ceil(self.share * len(words)))
-                own = dict(samples=options.samples, num_features=most, seed=options.seed + number, keep_second=True)
-                row = np.maximum(lime(self.predictor, [words], [query], **own)[0], 0)
+                arguments = dict(
+                    samples=options.samples, num_features=most, seed=options.seed + index, keep_second=True
+                )
+                row = np.maximum(lime(self.predictor, [words], [query], **arguments)[0], 0)
             else:
                 row = np.zeros(0)
             scores.append(row / (row.sum() or 1.0))
-            progress(number + 1)
+            progress(index + 1)
         return scores
 
     def by_document(self, scores):
@@ -109,8 +111,8 @@ class Scored:
             return {}
         rows, truth = zip(*pairs, strict=True)
         hard = [as_spans(top_words(row, self.share)) for row in rows]
-        named = [(each, docid) for each in self.corpus.annotations for docid in each.docids]
-        spans = [each.spans(docid) for each, docid in named if self.corpus.words(docid)]
+        named = [(annotation, docid) for annotation in self.corpus.annotations for docid in annotation.docids]
+        spans = [annotation.spans(docid) for annotation, docid in named if self.corpus.words(docid)]
         return {
             "iou_f1": iou_f1(hard, spans),
             "token_f1": token_f1(hard, spans),
@@ -125,16 +127,16 @@ class Scored:
         full, without, only = remove_words(
             self.predictor, self.documents, scores, self.queries, shares, keep_second=True, progress=progress
         )
-        found = {}
+        measures = {}
         for name, parts in (("comprehensiveness", without), ("sufficiency", only)):
-            found[name] = aopc(full, parts[-1:])[0]
-            found[f"aopc_{name}"] = aopc(full, parts[:-1])[0]
-        return found, (full, without, only)
+            measures[name] = aopc(full, parts[-1:])[0]
+            measures[f"aopc_{name}"] = aopc(full, parts[:-1])[0]
+        return measures, (full, without, only)
 
     def results(self, scores, predicted, classes, parts=None):
         """Returns the lines of results, as `write_rationales` takes them."""
         pairs, lines = iter(self.by_document(scores)), []
-        for place, annotation in enumerate(self.corpus.annotations):
+        for index, annotation in enumerate(self.corpus.annotations):
             line = {"annotation_id": annotation.annotation_id, "rationales": []}
             for docid in annotation.docids:
                 row, _ = next(pairs)
@@ -144,19 +146,19 @@ class Scored:
                 line["rationales"].append(
                     {"docid": docid, "hard_rationale_predictions": hard, "soft_rationale_predictions": soft}
                 )
-            line["classification"] = classes[predicted[place].argmax()]
-            line["classification_scores"] = _named(classes, predicted[place])
-            lines.append(line | (_removed(classes, place, *parts[1:]) if parts else {}))
+            line["classification"] = classes[predicted[index].argmax()]
+            line["classification_scores"] = _named(classes, predicted[index])
+            lines.append(line | (_removed(classes, index, *parts[1:]) if parts else {}))
         return lines
 
 
-def _removed(classes, place, without, only):
+def _removed(classes, index, without, only):
     """Returns the fields of a line that are about removed words; the last share is that of a rationale."""
     names = "comprehensiveness_classification_scores", "sufficiency_classification_scores"
-    both = [[_named(classes, part[place]) for part in parts] for parts in (without, only)]
+    both = [[_named(classes, part[index]) for part in parts] for parts in (without, only)]
     steps = [
-        {"threshold": share, **dict(zip(names, found, strict=True))}
-        for share, *found in zip(SHARES, *(parts[:-1] for parts in both), strict=True)
+        {"threshold": share, **dict(zip(names, probabilities, strict=True))}
+        for share, *probabilities in zip(SHARES, *(parts[:-1] for parts in both), strict=True)
     ]
     return {**dict(zip(names, (parts[-1] for parts in both), strict=True)), "thresholded_scores": steps}
 
@@ -174,21 +176,23 @@ def score_run(run, config, options):
     corpus, quiet = read_split(config, "test"), config.quiet
     predictor = load_predictor(run, config, run.load_model())
     classes, share = predictor.classes, read_split(config, "train").rationale_share or 0.2
-    whole, part = (Scored(predictor, each, share, quiet) for each in (corpus, corpus.sample(options.documents)))
+    whole, part = (
+        Scored(predictor, selection, share, quiet) for selection in (corpus, corpus.sample(options.documents))
+    )
     report_cut("test", whole.sizes, list(map(len, whole.documents)))
     predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), quiet))
     perf = performance(labels_of(corpus, classes), predicted)
     is_part = len(part.corpus) < len(corpus)
     scores = whole.scores([kind for kind in options.kinds if not (is_part and kind == "lime")], options)
-    folder, found = run.results / "test", {}
-    places = {each.annotation_id: place for place, each in enumerate(corpus.annotations)}
-    chosen = [places[each.annotation_id] for each in part.corpus.annotations]
-    of_part = {kind: [rows[place] for place in chosen] for kind, rows in scores.items()}
+    folder, measures_by_kind = run.results / "test", {}
+    places = {annotation.annotation_id: index for index, annotation in enumerate(corpus.annotations)}
+    chosen = [places[annotation.annotation_id] for annotation in part.corpus.annotations]
+    of_part = {kind: [rows[index] for index in chosen] for kind, rows in scores.items()}
     of_part |= part.scores(["lime"], options) if is_part and "lime" in options.kinds else {}
     for kind in options.kinds:
         measures, parts = part.faithfulness(of_part[kind], kind)
         plausible = whole.plausibility(scores[kind]) if kind in scores else part.plausibility(of_part[kind])
-        found[kind] = perf | plausible | measures
+        measures_by_kind[kind] = perf | plausible | measures
         text = json.dumps(plausible | measures | {"examples": len(part.corpus)}, indent=1) + "\n"
         write_atomically(run.results / kind / "scores.json", text.encode("utf-8"))
         if is_part:
@@ -197,7 +201,7 @@ def score_run(run, config, options):
         if kind in scores:
             lines = whole.results(scores[kind], predicted, classes, None if is_part else parts)
             write_rationales(folder / f"{kind}.jsonl", lines)
-    record = {"annotations": len(corpus), "removed_from": len(part.corpus), "share": share, "scores": found}
+    record = {"annotations": len(corpus), "removed_from": len(part.corpus), "share": share, "scores": measures_by_kind}
     record["baselines"] = _baselines(whole)
     write_atomically(folder / "rationales.json", (json.dumps(record, indent=1) + "\n").encode("utf-8"))
     return record
@@ -206,29 +210,29 @@ def score_run(run, config, options):
 def _baselines(scored):
     """Random baselines; empty without annotations."""
     truth = [truth for _, truth in scored.by_document([[] for _ in scored.documents]) if len(truth)]
-    return degenerate_baselines(truth) if any(each.any() for each in truth) else {}
+    return degenerate_baselines(truth) if any(marks.any() for marks in truth) else {}
 
 
 def score_runs(recipe, options):
     """Scores runs, and prints a table for each data set: means and deviations over the seeds of a folder."""
-    found = {}
+    records_by_title = {}
     for title, folders in by_title(options.folders, folders_of_seeds).items():
         if not folders:
             raise ValueError(f"There is no run. Received: {title}")
-        found[title] = []
+        records_by_title[title] = []
         for folder in folders:
             print(f"{folder}:", flush=True)
-            found[title].append(score_run(*recipe.open(folder), options))
-    text = markdown(found)
+            records_by_title[title].append(score_run(*recipe.open(folder), options))
+    text = markdown(records_by_title)
     print(f"\n{text}", end="")
     if options.output:
         write_atomically(pathlib.Path(options.output), text.encode("utf-8"))
 
 
-def markdown(found):
+def markdown(records_by_title):
     """A table for each data set: from title of a run to a list of what `score_run` returns, one a seed."""
     rows, baselines = {}, {}
-    for title, records in found.items():
+    for title, records in records_by_title.items():
         first = records[0]
         note = (
             f"{first['annotations']} annotations, words are removed from {first['removed_from']} of them, which LIME "
@@ -236,13 +240,13 @@ def markdown(found):
         )
         for kind in first["scores"]:
             values = [[record["scores"][kind].get(name) for record in records] for name in COLUMNS]
-            cells = [f"{title}, {kind}", *(mean_text(each, "{:.3f}".format) for each in values)]
+            cells = [f"{title}, {kind}", *(mean_text(figures, "{:.3f}".format) for figures in values)]
             rows.setdefault(note, []).append(cells)
         baselines[note] = [
             [f"baseline: {name}", *(_cell(measures.get(column)) for column in COLUMNS)]
             for name, measures in first["baselines"].items()
         ]
-    tables = ([note, "", *table(list(COLUMNS.values()), rows[note] + baselines[note]), ""] for note in rows)
+    tables = ([note, "", *markdown_table(list(COLUMNS.values()), rows[note] + baselines[note]), ""] for note in rows)
     return "\n".join(line for lines in tables for line in lines)
 
 

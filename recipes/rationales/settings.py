@@ -4,6 +4,7 @@ import pathlib
 
 from keras_headattn.models import RationaleClassifier, RationaleReader
 from recipes.engine.config import option, settings
+from recipes.engine.encoders import encoder_shape
 from recipes.engine.settings import Settings, model_arguments
 
 STATES = "states"
@@ -21,16 +22,20 @@ class Data:
         metavar="FOLDER",
     )
     dataset: str | None = option(None, "name of a folder in --eraser, in place of --eraser itself", metavar="NAME")
-    embedded: bool = option(False, "reviews with known evidence, made by code")
-    train_examples: int | None = option(None, "annotations to train on, at random; none: all", at_least=1)
-    test_examples: int | None = option(None, "annotations of the other two sets each; none: all", at_least=1)
-    split_seed: int = option(0, "of these choices", at_least=0)
-    window: int = option(512, "pieces that the encoder reads at once; windows overlap by half", at_least=16)
-    max_windows: int | None = option(
-        None, "windows of a document that are read; the words after them are cut off; none: all", at_least=1
+    embedded: bool = option(False, "train on synthetic data: reviews with known evidence")
+    train_examples: int | None = option(
+        None, "number of annotations to train on, drawn at random; none: all", at_least=1
     )
-    batch_size: int = option(4, "documents a step, over all replicas", at_least=1)
-    num_buckets: int = option(4, "lengths to which batches are padded, at most", at_least=1)
+    test_examples: int | None = option(
+        None, "number of annotations of each of the other two sets; none: all", at_least=1
+    )
+    split_seed: int = option(0, "random seed of --train-examples and --test-examples", at_least=0)
+    window: int = option(512, "number of word pieces in a window of the encoder; windows overlap by half", at_least=16)
+    max_windows: int | None = option(
+        None, "largest number of windows of a document, which is cut after them; none: all", at_least=1
+    )
+    batch_size: int = option(4, "documents in a batch, over all replicas", at_least=1)
+    num_buckets: int = option(4, "largest number of lengths to which batches are padded", at_least=1)
 
 
 @settings()
@@ -44,8 +49,10 @@ class Model:
         "folder of a pre-trained encoder: Hugging Face's, a run of recipes.pretrain or recipes.glue",
         metavar="FOLDER",
     )
-    size: str | None = option(None, "an encoder of random weights in place of a checkpoint, such as bert_tiny")
-    vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
+    size: str | None = option(
+        None, "named size of an encoder with random weights, in place of a checkpoint, such as bert_tiny"
+    )
+    vocabulary_size: int = option(8_000, "largest number of word pieces to learn, without a checkpoint", at_least=64)
     states: str | None = option(
         None,
         "folder where the states of a frozen encoder are kept, for all runs with it; none: in the run's folder",
@@ -53,7 +60,9 @@ class Model:
         metavar="FOLDER",
     )
     encoder_seed: int = option(
-        0, "of what the encoder has beyond the checkpoint, such as a convolution; the same for all --seeds", at_least=0
+        0,
+        "random seed of the encoder's weights beyond the checkpoint, such as a convolution's; the same for all --seeds",
+        at_least=0,
     )
     # `trainable_layers`: number of last blocks of the encoder that are trained; 0, the default: it is frozen
     model_arguments: dict = model_arguments(RationaleClassifier, RationaleReader)
@@ -80,8 +89,7 @@ class RationalesConfig(Data, Model, Settings):
     )  # fmt: skip
     PRETRAINED = ("checkpoint",)
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         if self.checkpoint and self.size:
             raise ValueError(f"Give one of --checkpoint and --size. Received: {self.checkpoint!r} and {self.size!r}")
         if self.export:
@@ -96,6 +104,10 @@ class RationalesConfig(Data, Model, Settings):
         elif given.get("size"):
             given = {"checkpoint": None} | given
         return super().changed(given)
+
+    @property
+    def attention_shape(self):
+        return encoder_shape(self) or super().attention_shape
 
     @property
     def data_folder(self):

@@ -32,36 +32,36 @@ class WordStates:
     def __call__(self, sequences):
         """Computes float32 arrays `(n, L, D)`, or `(n, D)` of mixed layers."""
         windows = [window for sequence in sequences for window in sequence.windows]
-        found = [None] * len(windows)
+        window_states = [None] * len(windows)
         for members, ids in batches_of(windows, self.pad_id):
-            for place, states in zip(members, self.call(ids).numpy(), strict=False):
-                found[place] = states
+            for index, states in zip(members, self.call(ids).numpy(), strict=False):
+                window_states[index] = states
         states, begin = [], 0
         for sequence in sequences:
-            own = found[begin : begin + len(sequence.windows)]
+            sequence_states = window_states[begin : begin + len(sequence.windows)]
             rows = zip(sequence.window_of, sequence.offset_of, strict=True)
-            states.append(np.stack([own[window][offset] for window, offset in rows]))
+            states.append(np.stack([sequence_states[window][offset] for window, offset in rows]))
             begin += len(sequence.windows)
         return states
 
 
 def portions_of(groups):
     """Yields the places of a few groups of sequences, the longest first, that have few windows together."""
-    order = sorted(range(len(groups)), key=lambda place: -max(map(len, groups[place])))
+    order = sorted(range(len(groups)), key=lambda index: -max(map(len, groups[index])))
     while order:
-        count = max(1, TOGETHER // sum(len(each.windows) for each in groups[order[0]]))
+        count = max(1, TOGETHER // sum(len(sequence.windows) for sequence in groups[order[0]]))
         yield order[:count]
         order = order[count:]
 
 
 def batches_of(windows, pad_id):
     """Yields the places of a few windows of about the same length, and their ids, padded: int32 `(B, m)`."""
-    order = sorted(range(len(windows)), key=lambda place: len(windows[place]))
+    order = sorted(range(len(windows)), key=lambda index: len(windows[index]))
     for begin in range(0, len(order), WINDOWS):
         members = order[begin : begin + WINDOWS]
         longest = len(windows[members[-1]])
-        length = next((each for each in LENGTHS if each >= longest), longest)
-        yield members, pad_ids([windows[place] for place in members], len(members), length, pad_id)
+        length = next((size for size in LENGTHS if size >= longest), longest)
+        yield members, pad_ids([windows[index] for index in members], len(members), length, pad_id)
 
 
 class KeptStates:
@@ -90,13 +90,13 @@ class KeptStates:
 
     def keep(self, sequences, quiet=False):
         """Encodes those sequences that are not there; shows a progress bar unless it is to be quiet."""
-        missing = [each for each in sequences if not self._path(each).exists()]
+        missing = [sequence for sequence in sequences if not self._path(sequence).exists()]
         if not missing:
             return
         states, done, count = self.make_states(), 0, len(missing)
         progress = progress_bar(f"Encoding {count:,} documents, which are kept in float16", count, quiet)
-        for places in portions_of([[each] for each in missing]):
-            part = [missing[place] for place in places]
+        for places in portions_of([[sequence] for sequence in missing]):
+            part = [missing[index] for index in places]
             for sequence, rows in zip(part, states(part), strict=True):
                 file = io.BytesIO()
                 np.save(file, rows.astype("float16"))

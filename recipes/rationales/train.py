@@ -9,11 +9,11 @@ from keras_headattn._files import checksum, write_atomically
 from keras_headattn.data import choose_buckets
 from keras_headattn.models import Bert
 from keras_headattn.training import Model
-from recipes.engine.confusion import report_one_class, write_confusion
+from recipes.engine.data import learn_tokenizer
 from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
-from recipes.engine.optimizer import make_optimizer
+from recipes.engine.modelling import make_optimizer
 from recipes.engine.progress import progress_bar
-from recipes.engine.vocabularies import learn_tokenizer
+from recipes.engine.report import report_one_class, write_confusion
 from recipes.rationales.batches import DocumentBatches
 from recipes.rationales.data import classes_of, describe, document_of, labels_of, query_of, read_corpora, read_split
 from recipes.rationales.metrics import performance
@@ -61,7 +61,7 @@ def make_tokenizer(run, config, train):
     def make():
         if config.checkpoint:
             return tokenizer_of(config.checkpoint)
-        texts = [" ".join(document_of(train, each) + query_of(each)) for each in train.annotations]
+        texts = [" ".join(document_of(train, annotation) + query_of(annotation)) for annotation in train.annotations]
         return learn_tokenizer(run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
 
     return kept_tokenizer(run.folder / "tokenizer.json", make)
@@ -73,10 +73,10 @@ def fit(run, data, tokenizer, classes, choices):
     encoder = make_encoder(config, tokenizer)
     pieces = WordPieces(tokenizer, config.window, config.max_windows)
     sequences = [encode(part, pieces, choices) for part in parts]
-    for name, part, own in zip(("train", "validation"), parts, sequences, strict=True):
-        sizes = [len(document_of(part, each)) for each in part.annotations]
-        report_cut(name, sizes, [each.num_words for each in own[::choices]])
-    both = [sequence for own in sequences for sequence in own]
+    for name, part, encoded in zip(("train", "validation"), parts, sequences, strict=True):
+        sizes = [len(document_of(part, annotation)) for annotation in part.annotations]
+        report_cut(name, sizes, [sequence.num_words for sequence in encoded[::choices]])
+    both = [sequence for encoded in sequences for sequence in encoded]
     is_trained = config.model_argument("trainable_layers")
     states = None if is_trained else kept_states(run, config, encoder)
     if states:
@@ -85,26 +85,19 @@ def fit(run, data, tokenizer, classes, choices):
     common = dict(bucket_lengths=buckets, batch_size=config.batch_size, num_replicas=run.num_replicas, states=states)
     common |= dict(seed=config.seed, pad_id=tokenizer.pad_id, choices=choices)
     batches, validation = (
-        DocumentBatches(own, labels_of(part, classes), training=part is parts[0], **common)
-        for part, own in zip(parts, sequences, strict=True)
+        DocumentBatches(encoded, labels_of(part, classes), training=part is parts[0], **common)
+        for part, encoded in zip(parts, sequences, strict=True)
     )
 
     def model():
         keras.utils.set_random_seed(config.seed)  # with or without states on the disk
         return run.load_pruned() or make_classifier(config, encoder, len(classes) // choices)
 
-    def trainer(model):
-        inputs = {
-            name: keras.Input((choices, *free_axes(array)), dtype=array.dtype.name, name=name)
-            for name, array in batches[0][0].items()
-        }
-        return Model(inputs, (model if is_trained else model.reader)(inputs), name="trainer")
-
     run.fit(
         batches,
         validation,
         model,
-        trainer=trainer,
+        trainer=lambda model: make_trainer(model if is_trained else model.reader, batches[0][0], choices),
         optimizer=lambda model: adam(config),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=lambda: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
@@ -113,17 +106,29 @@ def fit(run, data, tokenizer, classes, choices):
     )
 
 
+def make_trainer(model, columns, choices):
+    """Returns the model that is trained around a classifier, or around its part that reads states.
+
+    `columns` are the arrays of a batch by name.
+    """
+    inputs = {
+        name: keras.Input((choices, *free_axes(array)), dtype=array.dtype.name, name=name)
+        for name, array in columns.items()
+    }
+    return Model(inputs, model(inputs), name="trainer")
+
+
 def encode(corpus, pieces, choices=1):
     """Returns the `Sequence` of each annotation of a corpus, or of each of its choices."""
-    pairs = [(document_of(corpus, each), query_of(each)) for each in corpus.annotations]
+    pairs = [(document_of(corpus, annotation), query_of(annotation)) for annotation in corpus.annotations]
     pieces.learn([words for pair in pairs for words in pair])
     return [sequence for pair in pairs for sequence in pieces.of_choices(*pair, choices)]
 
 
 def kept_states(run, config, encoder):
     """Returns the `KeptStates` of the frozen encoder."""
-    names = ("size", "attention", "attention_arguments", "num_heads", "encoder_seed")
-    made_of = json.loads(json.dumps({name: getattr(config, name) for name in names}))
+    made_of = dict(size=config.size, attention=config.attention, attention_arguments=config.attention_arguments)
+    made_of = json.loads(json.dumps(made_of | dict(num_heads=config.num_heads, encoder_seed=config.encoder_seed)))
     made_of["checkpoint"] = config.checkpoint and checksum_of_weights(config.checkpoint)
     if config.size:
         made_of["vocabulary"] = checksum(run.folder / "tokenizer.json")
@@ -154,8 +159,8 @@ def score(run, config, predictor, tests, train=None):
     """Classifies the documents of test sets, prints scores, and writes them. With the training set it shows samples."""
     classes = predictor.classes
     for name, corpus in tests.items():
-        documents = [document_of(corpus, each) for each in corpus.annotations]
-        queries = [query_of(each) for each in corpus.annotations]
+        documents = [document_of(corpus, annotation) for annotation in corpus.annotations]
+        queries = [query_of(annotation) for annotation in corpus.annotations]
         report_cut(name, list(map(len, documents)), predictor.num_words(documents, queries))
         predicted = predictor(documents, queries, progress_bar(f"Reading {name}", len(corpus), config.quiet))
         labels = labels_of(corpus, classes)

@@ -68,16 +68,16 @@ class WordPieces:
         room, stride = self.window - 2, (self.window - 2) // 2
         if self.max_windows is not None:
             left = room + (self.max_windows - 1) * stride - sum(map(len, asked))
-            pieces = pieces[: int(np.searchsorted(np.cumsum([len(each) for each in pieces]), left, side="right"))]
+            pieces = pieces[: int(np.searchsorted(np.cumsum([len(piece) for piece in pieces]), left, side="right"))]
         units = [*pieces, *asked]
         ids = np.concatenate(units)
-        starts = np.cumsum([0, *(len(each) for each in units[:-1])])
-        number = 1 + max(0, math.ceil((len(ids) - room) / stride))
-        window_of = np.clip(np.floor((starts - room / 2) / stride + 0.5), 0, number - 1).astype(int)
+        starts = np.cumsum([0, *(len(unit) for unit in units[:-1])])
+        num_windows = 1 + max(0, math.ceil((len(ids) - room) / stride))
+        window_of = np.clip(np.floor((starts - room / 2) / stride + 0.5), 0, num_windows - 1).astype(int)
         around = np.array([self.tokenizer.bos_id]), end
         windows = [
             np.concatenate([around[0], ids[k * stride : k * stride + room], around[1]]).astype("int32")
-            for k in range(number)
+            for k in range(num_windows)
         ]
         return Sequence(windows, window_of, starts - window_of * stride + 1, len(pieces))
 

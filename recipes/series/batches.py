@@ -12,12 +12,12 @@ class SeriesBatches(MemoryBatches):
 
     def __init__(self, part, notes, batch_size, training, seed):
         self.notes, self.width = notes, len(notes["mean"])
-        series = [each[: notes["max_length"]] for each in part.series]
+        series = [values[: notes["max_length"]] for values in part.series]
         classes = notes.get("classes")
         numbers = [classes.index(target) if classes else float(target) for target in part.targets]
         self.targets = np.array(numbers, "int32" if classes else "float32")
         self.scale = 1 if classes else notes["target_deviation"] ** -2
-        buckets = choose_buckets([len(each) for each in series], BUCKETS)
+        buckets = choose_buckets([len(values) for values in series], BUCKETS)
         super().__init__({"series": series}, [batch_size] * len(buckets), buckets, training, seed)
 
     def make_batch(self, bucket, members):
@@ -32,7 +32,7 @@ class SeriesBatches(MemoryBatches):
 
 def pad(series, rows, length, width):
     """Returns float32 `(rows, length, width)`, NaN at padding."""
-    found = np.full((rows, length, width), np.nan, "float32")
-    for row, each in zip(found, series, strict=False):
-        row[: len(each)] = each[:length]
-    return found
+    padded = np.full((rows, length, width), np.nan, "float32")
+    for row, values in zip(padded, series, strict=False):
+        row[: len(values)] = values[:length]
+    return padded

@@ -13,7 +13,7 @@ def make_demo(task, seed=0):
     The number of a series is the product of the two marked values, its class the sign of it: the first mark is
     in the first quarter, the second in the last.
     """
-    rng, found = np.random.default_rng(seed), {}
+    rng, splits = np.random.default_rng(seed), {}
     for name, size in SIZES.items():
         series, targets = [], []
         for _ in range(size):
@@ -25,5 +25,5 @@ def make_demo(task, seed=0):
             series.append(np.stack([values, marks], axis=1).astype("float32"))
             sign = "same" if first * second >= 0 else "other"
             targets.append(f"{first * second:.5f}" if task == "regression" else sign)
-        found[name] = SeriesSet(name, series, targets)
-    return found
+        splits[name] = SeriesSet(name, series, targets)
+    return splits

@@ -49,16 +49,16 @@ def read_series(path, id_column=None, target_column="target", labelled=True, enc
     if labelled and targets[0] is None:
         what = "@targetLabel or @classLabel true" if is_ts else f"a column {target_column!r} (--target-column)"
         raise ValueError(f"{path} must have {what}. Received: a file without")
-    for place, each, target in rows:
+    for location, values, target in rows:
         if labelled and not target:
-            raise ValueError(f"{place}: every series must have a target. Received: none")
-        if each.shape[1] != series[0].shape[1]:
+            raise ValueError(f"{location}: every series must have a target. Received: none")
+        if values.shape[1] != series[0].shape[1]:
             raise ValueError(
-                f"{place}: all series of a file must have as many channels. "
-                f"Received: {series[0].shape[1]} and {each.shape[1]}"
+                f"{location}: all series of a file must have as many channels. "
+                f"Received: {series[0].shape[1]} and {values.shape[1]}"
             )
-        if not len(each):
-            raise ValueError(f"{place}: every series must have a step. Received: none")
+        if not len(values):
+            raise ValueError(f"{location}: every series must have a step. Received: none")
     name = pathlib.Path(path).name.split(".")[0]
     return SeriesSet(name, list(series), None if targets[0] is None else list(targets))
 
@@ -66,77 +66,78 @@ def read_series(path, id_column=None, target_column="target", labelled=True, enc
 def _ts_rows(path, encoding):
     """Yields the place, the series and the target of each row; the target is `None` if the file has none."""
     header = {}
-    for number, line in enumerate(read_lines(path, encoding=encoding), 1):
-        place = f"{path}, line {number}"
+    for line_number, line in enumerate(read_lines(path, encoding=encoding), 1):
+        location = f"{path}, line {line_number}"
         if not line or line.startswith(("#", "%")):
             continue
         if "data" in header:
-            yield place, *_ts_row(line, header, place)
+            yield location, *_ts_row(line, header, location)
         elif line.startswith("@"):
             name, *values = line[1:].split() or [""]
-            header[name.lower()] = _checked_header(name.lower(), values, place)
+            header[name.lower()] = _checked_header(name.lower(), values, location)
         else:
-            raise ValueError(f"{place} must come after @data. Received: {line[:40]!r}")
+            raise ValueError(f"{location} must come after @data. Received: {line[:40]!r}")
     if "data" not in header:
         raise ValueError(f"A .ts file must have a line @data. Received: {path}")
 
 
-def _checked_header(name, values, place):
+def _checked_header(name, values, location):
     first = values[0].lower() if values else ""
     if name in FLAGS and first not in ("true", "false"):
-        raise ValueError(f"{place}: @{name} must be true or false. Received: {first!r}")
+        raise ValueError(f"{location}: @{name} must be true or false. Received: {first!r}")
     if name in SIZES and not re.fullmatch("[0-9]{1,9}", first):
-        raise ValueError(f"{place}: @{name} must be a number of channels. Received: {first!r}")
+        raise ValueError(f"{location}: @{name} must be a number of channels. Received: {first!r}")
     return [first, *values[1:]]
 
 
-def _ts_row(line, header, place):
+def _ts_row(line, header, location):
     """Returns the series and the target of a row, which must be as the header says."""
     flags = {name: header.get(name, ["false"])[0] == "true" for name in FLAGS}
     parts, target = AFTER_STEPS.split(line) if flags["timestamps"] else line.split(":"), None
     if flags["classlabel"] or flags["targetlabel"]:
         if len(parts) < 2:
-            raise ValueError(f"{place} must end in a colon and the target. Received: {line[:40]!r}")
+            steps = ", after steps (time stamp,value)" if flags["timestamps"] else ""
+            raise ValueError(f"{location} must end in a colon and the target{steps}. Received: {line[:40]!r}")
         target, classes = parts.pop().strip(), header.get("classlabel", [""])[1:]
         if target and classes and target not in classes:
-            raise ValueError(f"{place} must have a class of @classLabel, {', '.join(classes)}. Received: {target!r}")
+            raise ValueError(f"{location} must have a class of @classLabel, {', '.join(classes)}. Received: {target!r}")
     counts = [int(header[name][0]) for name in SIZES if name in header] + [1] * flags["univariate"]
     if counts and len(parts) != counts[0]:
-        raise ValueError(f"{place} must have the channels of the header, {counts[0]}. Received: {len(parts)}")
-    channels = _stamped_values(parts, place) if flags["timestamps"] else [_values(part, place) for part in parts]
+        raise ValueError(f"{location} must have the channels of the header, {counts[0]}. Received: {len(parts)}")
+    channels = _stamped_values(parts, location) if flags["timestamps"] else [_values(part, location) for part in parts]
     length = max(map(len, channels))
-    return _joined([each + [math.nan] * (length - len(each)) for each in channels]), target
+    return _joined([channel + [math.nan] * (length - len(channel)) for channel in channels]), target
 
 
 def _joined(channels):
     return np.array(channels, "float32").T
 
 
-def _values(text, place):
+def _values(text, location):
     parts = text.split(",")
-    return [_number(part, place) for part in (parts if parts[-1].strip() else parts[:-1])]
+    return [_number(part, location) for part in (parts if parts[-1].strip() else parts[:-1])]
 
 
-def _stamped_values(parts, place):
+def _stamped_values(parts, location):
     """Returns the values of channels of steps `(time stamp,value)`, whose time stamps must be the same."""
     channels = []
     for part in parts:
         steps = [step.rpartition(",") for step in STAMPED.findall(part)]
         if not all(comma for _, comma, _ in steps) or STAMPED.sub("", part).strip(", \t") not in ("", "?"):
-            raise ValueError(f"{place}: steps must be (time stamp,value). Received: {part[:40]!r}")
-        channels.append([(stamp.strip(), _number(value, place)) for stamp, _, value in steps])
+            raise ValueError(f"{location}: steps must be (time stamp,value). Received: {part[:40]!r}")
+        channels.append([(stamp.strip(), _number(value, location)) for stamp, _, value in steps])
     longest = max(channels, key=len)
     for channel in channels:
         for (stamp, _), (other, _) in zip(channel, longest, strict=False):
             if stamp != other:
                 raise ValueError(
-                    f"{place}: all channels of a series must have the same time stamps; write ? for a missing value. "
-                    f"Received: {stamp!r} and {other!r}"
+                    f"{location}: all channels of a series must have the same time stamps; write ? for a missing "
+                    f"value. Received: {stamp!r} and {other!r}"
                 )
     return [[value for _, value in channel] for channel in channels]
 
 
-def _number(text, place):
+def _number(text, location):
     text = text.strip()
     if text in ("", "?") or text.lower() == "nan":
         return math.nan
@@ -144,7 +145,7 @@ def _number(text, place):
         return parse_number(text)
     except ValueError as error:
         raise ValueError(
-            f"{place}: a value must be a finite number of float32, or ? if it is missing. Received: {text[:40]!r}"
+            f"{location}: a value must be a finite number of float32, or ? if it is missing. Received: {text[:40]!r}"
         ) from error
 
 
@@ -158,21 +159,21 @@ def _csv_rows(path, id_column, target_column, encoding):
     names = next(rows, ("", []))[1]
     if not names:
         return
-    others = _columns(path, names, id_column, target_column)
+    columns = _columns(path, names, id_column, target_column)
     target, key = (names.index(name) if name in names else None for name in (target_column, id_column))
-    found = {}
-    for place, row in rows:
+    series = {}
+    for location, row in rows:
         if len(row) != len(names):
-            raise ValueError(f"{place} must have {len(names)} columns. Received: {len(row)}")
+            raise ValueError(f"{location} must have {len(names)} columns. Received: {len(row)}")
         if key is not None and not row[key]:
-            raise ValueError(f"{place} must have an id in the column {id_column!r}. Received: an empty one")
-        own = None if target is None else row[target]
-        first, steps, known = found.setdefault(place if key is None else row[key], (place, [], own))
-        steps.append([_number(row[other], place) for other in others])
-        if own != known:
-            raise ValueError(f"{place}: all steps of a series must have one target. Received: {own!r}")
-    for first, steps, own in found.values():
-        yield first, _trimmed(_joined(steps)) if key is None else np.array(steps, "float32"), own
+            raise ValueError(f"{location} must have an id in the column {id_column!r}. Received: an empty one")
+        row_target = None if target is None else row[target]
+        first, steps, known = series.setdefault(location if key is None else row[key], (location, [], row_target))
+        steps.append([_number(row[index], location) for index in columns])
+        if row_target != known:
+            raise ValueError(f"{location}: all steps of a series must have one target. Received: {row_target!r}")
+    for first, steps, row_target in series.values():
+        yield first, _trimmed(_joined(steps)) if key is None else np.array(steps, "float32"), row_target
 
 
 def _columns(path, names, id_column, target_column):
@@ -184,10 +185,10 @@ def _columns(path, names, id_column, target_column):
     known = names[1:] if names[0] in INDEX else names
     if len({*known, ""}) <= len(known):
         raise ValueError(f"{path}: every column needs a name of its own. Received: {', '.join(names)}")
-    others = [place for place, name in enumerate(names) if name in known and name not in (id_column, target_column)]
-    if not others:
+    columns = [index for index, name in enumerate(names) if name in known and name not in (id_column, target_column)]
+    if not columns:
         raise ValueError(f"{path} must have a column of values beside id and target. Received: {', '.join(names)}")
-    return others
+    return columns
 
 
 def _trimmed(series):

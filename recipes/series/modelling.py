@@ -7,9 +7,8 @@ from keras import ops
 
 from keras_headattn.layers import ATTENTIONS, augmented_widths
 from keras_headattn.models import DCTransformer
-from recipes.engine.arguments import arguments_of
-from recipes.engine.config import passing_on
-from recipes.engine.heads import make_attention as make_attention_layer
+from recipes.engine.config import arguments_of, passing_on
+from recipes.engine.modelling import make_attention as make_attention_layer
 
 HEADS = 8
 
@@ -22,8 +21,8 @@ def make_attention(config):
     heads = config.attention_arguments.get("num_heads") or config.num_heads or HEADS
     widths = augmented_widths(config.model_argument("hidden_dim"), heads, *ratios, min_key_dim=1)
     widths = {name: width for name, width in widths.items() if name in arguments_of(ATTENTIONS[config.attention])}
-    given = dataclasses.replace(config, attention_arguments=widths | config.attention_arguments)
-    return make_attention_layer(given, heads, heads)
+    settings = dataclasses.replace(config, attention_arguments=widths | config.attention_arguments)
+    return make_attention_layer(settings, heads, heads)
 
 
 def make_network(config, notes):

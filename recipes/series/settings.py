@@ -16,21 +16,21 @@ class Series:
 
     train: str | None = option(None, "file to train on: .ts of UEA and TSER, or CSV", metavar="FILE")
     validation: str = option("0.2", "file for validation, or a share of the training series", metavar="FILE")
-    test: tuple[str, ...] = option(
-        (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
-    )
-    embedded: bool = option(False, "the embedded task, made by code: the product of two marked values far apart")
-    task: str = option("regression", "what a series has: a number or a class", TASKS)
+    test: tuple[str, ...] = option((), "test files, each a test set of its name", changeable=True, metavar="FILE")
+    embedded: bool = option(False, "train on synthetic data: the product of two marked values far apart")
+    task: str = option("regression", "kind of prediction: a number or a class", TASKS)
     id_column: str | None = option(
         None,
-        "column of a CSV file that tells series apart, a row a step; none: a row a series",
+        "column of a CSV file that tells series apart, with a row for each step; none: a row for each series",
         changeable=True,
         metavar="NAME",
     )
-    target_column: str = option("target", "column of a CSV file", metavar="NAME")
+    target_column: str = option("target", "column of a CSV file with the number or class", metavar="NAME")
     encoding: str = option("utf-8", "encoding of the files, such as latin-1 or utf-16", changeable=True)
-    max_length: int | None = option(None, "steps of a series that are read; none: the longest to train on", at_least=2)
-    batch_size: int = option(32, "series a step", at_least=1)
+    max_length: int | None = option(
+        None, "largest number of steps of a series; none: that of the longest in --train", at_least=2
+    )
+    batch_size: int = option(32, "series in a batch", at_least=1)
 
 
 @settings()
@@ -56,8 +56,7 @@ class SeriesConfig(Series, Model, Settings):
     MOST_USED = ("train", "validation", "test", "task", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = ("model_arguments.hidden_dim", "model_arguments.num_layers")
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         check_encoding(self.encoding)
         if self.test and not self.train:
             raise ValueError(f"--test needs --train. Received: test={self.test}, without --train")

@@ -13,10 +13,10 @@ import tensorflow as tf
 from keras_headattn._files import is_number, read_json, write_atomically
 from keras_headattn.serving import save_signatures
 from keras_headattn.utils import new_figure
-from recipes.engine.confusion import write_confusion
-from recipes.engine.corpora import Corpora, check_batch_size, named_apart, named_files
-from recipes.engine.fresh_process import smoke_test
-from recipes.engine.optimizer import make_optimizer
+from recipes.engine.data import Corpora, check_batch_size, named_apart, named_files
+from recipes.engine.exporting import smoke_test
+from recipes.engine.modelling import make_optimizer
+from recipes.engine.report import write_confusion
 from recipes.series.batches import SeriesBatches, pad
 from recipes.series.demo import make_demo
 from recipes.series.files import read_series
@@ -63,8 +63,8 @@ def read_corpora(config):
             validation = read(config, config.validation)
         else:
             order = np.random.default_rng(0).permutation(len(train))
-            number = max(1, round(share * len(train)))
-            validation, train = train.subset(order[:number], "validation"), train.subset(order[number:], "train")
+            count = max(1, round(share * len(train)))
+            validation, train = train.subset(order[:count], "validation"), train.subset(order[count:], "train")
         if not len(train):
             raise ValueError(f"--train must have two series or more. Received: {config.train}")
         data = Corpora(train, validation, read_tests(config))
@@ -75,24 +75,24 @@ def read_corpora(config):
 
 def read(config, path, labelled=True):
     """Reads a `SeriesSet`."""
-    found = read_series(path, config.id_column, config.target_column, labelled, config.encoding)
+    series = read_series(path, config.id_column, config.target_column, labelled, config.encoding)
     if labelled and config.task == "regression":
-        for target in found.targets:
+        for target in series.targets:
             if not is_number(target):
                 raise ValueError(
                     f"Targets must be finite numbers; give --task classification for classes. "
                     f"Received: {target!r}, {path}"
                 )
-    return found
+    return series
 
 
 def read_tests(config, files=None):
     """Reads the test sets of files, or for `None` those of the settings: dictionary of `SeriesSet` by name."""
     if files is None and config.embedded:
         return {"test": make_demo(config.task)["test"]}
-    own = named_files(config.test, "[.][a-z]+") or (["test"] if config.embedded else [])
-    found = own if files is None else named_apart(named_files(files, "[.][a-z]+"), own)
-    return {name: read(config, paths[0]) for name, paths in found.items()}
+    configured = named_files(config.test, "[.][a-z]+") or (["test"] if config.embedded else [])
+    selected = configured if files is None else named_apart(named_files(files, "[.][a-z]+"), configured)
+    return {name: read(config, paths[0]) for name, paths in selected.items()}
 
 
 def check(part, channels, classes=()):
@@ -111,13 +111,13 @@ def check(part, channels, classes=()):
 def describe(data):
     """Returns the sizes and checksums of the training and validation sets."""
 
-    def one(part):
+    def fingerprint(part):
         digest = hashlib.sha256(json.dumps(part.targets).encode())
         for series in part.series:
             digest.update(series.tobytes())
         return {"examples": len(part), "sha256": digest.hexdigest()}
 
-    return {"training": one(data.train), "validation": one(data.validation)}
+    return {"training": fingerprint(data.train), "validation": fingerprint(data.validation)}
 
 
 def learn(train, config):
@@ -143,7 +143,7 @@ def learned(run):
 def report_cut(name, series, notes):
     """Writes to standard error how many series have values behind the steps that are read."""
     most = notes["max_length"]
-    if count := sum(not np.isnan(each[most:]).all() for each in series):
+    if count := sum(not np.isnan(values[most:]).all() for values in series):
         print(f"{name}: {count} of {len(series)} series have more than {most} steps and were cut", file=sys.stderr)
 
 
@@ -202,7 +202,7 @@ def score(run, config, model, tests):
             scores, predicted = score_classes(folder, outputs, part.targets, notes["classes"])
         else:
             scores, predicted = score_numbers(folder, outputs[:, 0], np.array(part.targets, "float64"))
-        lines = [f"{target}\t{found}\n" for target, found in zip(part.targets, predicted, strict=True)]
+        lines = [f"{target}\t{prediction}\n" for target, prediction in zip(part.targets, predicted, strict=True)]
         write_atomically(folder / "predictions.tsv", "".join(["target\tpredicted\n", *lines]).encode())
         scores["examples"] = len(part)
         write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
@@ -214,8 +214,8 @@ def score_classes(folder, logits, targets, classes):
     labels = np.array([classes.index(target) for target in targets])
     if len(classes) > 1:
         write_confusion(folder, labels, tf.nn.softmax(logits).numpy(), classes)
-    found = logits.argmax(axis=1)
-    return {"accuracy": float((found == labels).mean())}, [classes[i] for i in found]
+    predicted = logits.argmax(axis=1)
+    return {"accuracy": float((predicted == labels).mean())}, [classes[i] for i in predicted]
 
 
 def score_numbers(folder, predicted, targets):
@@ -252,6 +252,6 @@ def write(run, config, model, folder, data=None):
     path = save_signatures({"serving_default": (call, [spec])}, folder, run=config.run)
     if data and config.samples:
         samples = data.validation.series[: config.samples]
-        found = smoke_test(path, SMOKE_TEST, padded(samples, notes).tolist())
-        for target, value in zip(data.validation.targets, found, strict=False):
+        results = smoke_test(path, SMOKE_TEST, padded(samples, notes).tolist())
+        for target, value in zip(data.validation.targets, results, strict=False):
             print(f"  {value}, target {target}")

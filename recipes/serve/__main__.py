@@ -105,17 +105,19 @@ def _find_models(arguments):
             raise NotADirectoryError(f"There is no folder of SavedModels of this name. Received: {argument}")
         if (path / "saved_model.pb").exists():
             raise ValueError(f"Give the folder of all versions, {path.parent}. Received: {path}, one of them")
-        folders = [each for each in sorted(path.iterdir()) if each.is_dir()]
-        inside = [] if name or any(map(is_version, folders)) else [each for each in folders if _has_versions(each)]
-        for each in [path] if inside or _has_versions(path) else [path, *folders]:
-            _check_no_run(each, argument)
-        for each in inside or [path]:
-            own = name or each.resolve().name
-            if own in models:
-                raise ValueError(f"Two models have the name {own}: give one another, NAME=FOLDER. Received: {argument}")
-            if not re.fullmatch(r"[^/:?#%\s]+", own):
-                raise ValueError(f"A model's name must fit a URL: give another, NAME=FOLDER. Received: {own}")
-            models[own] = each
+        folders = [child for child in sorted(path.iterdir()) if child.is_dir()]
+        inside = [] if name or any(map(is_version, folders)) else [child for child in folders if _has_versions(child)]
+        for candidate in [path] if inside or _has_versions(path) else [path, *folders]:
+            _check_no_run(candidate, argument)
+        for model_path in inside or [path]:
+            model_name = name or model_path.resolve().name
+            if model_name in models:
+                raise ValueError(
+                    f"Two models have the name {model_name}: give one another, NAME=FOLDER. Received: {argument}"
+                )
+            if not re.fullmatch(r"[^/:?#%\s]+", model_name):
+                raise ValueError(f"A model's name must fit a URL: give another, NAME=FOLDER. Received: {model_name}")
+            models[model_name] = model_path
     if not models:
         raise ValueError(f"There is no folder of SavedModels. Received: {', '.join(arguments)}")
     return models

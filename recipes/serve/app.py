@@ -48,6 +48,7 @@ def make_server(models, host="127.0.0.1", origins=(), max_bytes=8 * 2**20, max_s
     app = Starlette(
         routes=routes,
         middleware=[
+            Middleware(OneLength),
             Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
             Middleware(CORSMiddleware, **cors),
         ],
@@ -69,6 +70,23 @@ def make_server(models, host="127.0.0.1", origins=(), max_bytes=8 * 2**20, max_s
         timeout_graceful_shutdown=10,
     )
     return uvicorn.Server(config)
+
+
+class OneLength:
+    """Middleware that refuses requests of two lengths: a proxy before the server may go by the other one.
+
+    The connection is then closed, as RFC 9112, section 6.3, requires.
+    """
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        answer = self.app
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope.get("headers", ())}:
+            answer = _json({"error": "A request must have one of Content-Length and Transfer-Encoding."}, 400)
+            answer.headers["Connection"] = "close"
+        await answer(scope, receive, send)
 
 
 def _page_routes(origins):

@@ -91,7 +91,7 @@ class Model:
             return {"name": self.name, "takes_text": True, "examples": []}  # a version may yet appear
         _, version = self.find()
         inputs = getattr(version.signatures.get("serving_default"), "inputs", {})
-        takes_text = "text" in inputs or {"question", "context"} <= inputs.keys()
+        takes_text = bool({"text", "prompts"} & inputs.keys()) or {"question", "context"} <= inputs.keys()
         return {"name": self.name, "takes_text": takes_text, "examples": version.examples}
 
     def status(self, version=None):

@@ -44,8 +44,8 @@ def _predict(options):
     run, config = RECIPE.open(options.folder)
     tagger = Tagger(run.load_model(), *learned(run), config.max_length)
     for texts in portions(options.file):
-        for text, found in zip(texts, tagger(texts), strict=True):
-            entities = [dataclasses.asdict(entity) | {"score": round(entity.score, 4)} for entity in found]
+        for text, predicted in zip(texts, tagger(texts), strict=True):
+            entities = [dataclasses.asdict(entity) | {"score": round(entity.score, 4)} for entity in predicted]
             print(json.dumps({"text": text, "entities": entities}, ensure_ascii=False), flush=True)
 
 

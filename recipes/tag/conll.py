@@ -78,9 +78,9 @@ def read_conll(
     for file in files:
         for row in _rows(file, word_column, tag_column, delimiter, encoding):
             if row:
-                place, *columns = row
+                location, *columns = row
                 sentences[-1].append(columns)
-                places.setdefault(columns[1], place)
+                places.setdefault(columns[1], location)
             else:
                 sentences.append([])
     sentences = list(filter(None, sentences))
@@ -93,7 +93,7 @@ def read_conll(
 def _rows(file, word_column, tag_column, delimiter, encoding):
     """Yields place, word and tag of each word, and `None` after sentences and the file."""
     is_first = True
-    for number, line in enumerate(read_lines(file, strip=False, encoding=encoding), 1):
+    for line_number, line in enumerate(read_lines(file, strip=False, encoding=encoding), 1):
         line = line.strip("\r\n") if delimiter else line.strip(BLANKS)
         columns = line.split(delimiter) if delimiter else re.split(r"[ \t]+", line)
         if not line.strip(BLANKS) or columns[0] == DOCUMENT:
@@ -104,10 +104,10 @@ def _rows(file, word_column, tag_column, delimiter, encoding):
             least = max(word_column, tag_column or 2)
             if len(columns) < least or not columns[word_column - 1] or not columns[(tag_column or 0) - 1]:
                 raise ValueError(
-                    f"{file}, line {number} must have a word in column {word_column} and a tag in column "
+                    f"{file}, line {line_number} must have a word in column {word_column} and a tag in column "
                     f"{tag_column or 'last'}. Received: {line[:60]!r}"
                 )
-            yield f"{file}, line {number}", columns[word_column - 1], columns[(tag_column or 0) - 1]
+            yield f"{file}, line {line_number}", columns[word_column - 1], columns[(tag_column or 0) - 1]
     yield None
 
 
@@ -144,21 +144,21 @@ def entities_of(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     >>> entities_of(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
     [('PER', 0, 2), ('LOC', 3, 4), ('LOC', 4, 5)]
     """
-    found: list[tuple[str, int, int]] = []
+    entities: list[tuple[str, int, int]] = []
     is_open = False
-    for place, tag in enumerate(tags):
+    for index, tag in enumerate(tags):
         if tag == OUTSIDE:
             is_open = False
             continue
         if not marks_entities([tag]):
             raise ValueError(f"`tags` must be O or begin with one of B- I- E- S- L- U-. Received: {tag!r}")
         prefix, kind = PREFIXES[tag[0]], tag[2:]
-        if is_open and prefix in "IE" and found[-1][0] == kind:
-            found[-1] = (kind, found[-1][1], place + 1)
+        if is_open and prefix in "IE" and entities[-1][0] == kind:
+            entities[-1] = (kind, entities[-1][1], index + 1)
         else:
-            found.append((kind, place, place + 1))
+            entities.append((kind, index, index + 1))
         is_open = prefix in "BI"
-    return found
+    return entities
 
 
 def to_iob2(tags: Sequence[str]) -> list[str]:
@@ -215,11 +215,11 @@ def tag_scores(tags: Collection[Sequence[str]], predicted: Collection[Sequence[s
         return scores
     counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0, 0])  # right, predicted, true
     for row, guess in zip(tags, predicted, strict=True):
-        true, found = set(entities_of(row)), set(entities_of(guess))
-        for place, some in enumerate((true & found, found, true)):
+        true, guesses = set(entities_of(row)), set(entities_of(guess))
+        for index, some in enumerate((true & guesses, guesses, true)):
             for kind, _, _ in some:
-                counts[kind][place] += 1
-    right, guessed, real = (sum(count[place] for count in counts.values()) for place in range(3))
+                counts[kind][index] += 1
+    right, guessed, real = (sum(count[index] for count in counts.values()) for index in range(3))
     scores |= {"precision": _share(right, guessed), "recall": _share(right, real), "f1": _f1(right, guessed, real)}
     return scores | {f"f1.{kind}": _f1(*counts[kind]) for kind in sorted(counts)}
 

@@ -1,6 +1,6 @@
 """The sentences that the settings of tagging name."""
 
-from recipes.engine.corpora import Corpora
+from recipes.engine.data import Corpora
 from recipes.engine.settings import VALIDATION_SHARE
 from recipes.tag.conll import read_conll
 from recipes.tag.demo import names_in_sentences

@@ -33,8 +33,8 @@ def names_in_sentences(train_size=2_000, validation_size=200, test_size=200, see
     """
     sizes = {"train": train_size, "validation": validation_size, "test": test_size}
     return {
-        name: _corpus(size, np.random.default_rng([seed, place]), name)
-        for place, (name, size) in enumerate(sizes.items())
+        name: _corpus(size, np.random.default_rng([seed, split]), name)
+        for split, (name, size) in enumerate(sizes.items())
     }
 
 
@@ -46,7 +46,7 @@ def _corpus(size, rng, name):
         for word in SENTENCES[rng.integers(len(SENTENCES))].split():
             parts = _parts(word, rng)
             words[-1] += parts
-            tags[-1] += [f"{'I' if place else 'B'}-{word}" if word in ENDINGS else "O" for place in range(len(parts))]
+            tags[-1] += [f"{'I' if index else 'B'}-{word}" if word in ENDINGS else "O" for index in range(len(parts))]
     return TaggedText(words, tags, f"names in sentences, {name}")
 
 
@@ -57,7 +57,7 @@ def _parts(word, rng):
     if word not in ENDINGS:
         return [word]
     count = 1 + (word == "PER") * int(rng.integers(2)) + (word == "LOC") * int(rng.integers(4) == 0)
-    names = [_name(word if place == count - 1 else "PER", rng) for place in range(count)]
+    names = [_name(word if index == count - 1 else "PER", rng) for index in range(count)]
     if word == "LOC" and count == 2:
         names[0] = str(rng.choice(["North", "New", "Saint"]))
     return names + (["Ltd"] if word == "ORG" and rng.integers(2) else [])

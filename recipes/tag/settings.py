@@ -2,7 +2,7 @@
 
 from keras_headattn.models import TokenClassifier
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import named_files
+from recipes.engine.data import named_files
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
 from recipes.engine.settings import Examples, Files, Settings, check_encoding
 
@@ -21,13 +21,12 @@ class Data(Files, Examples):
 
     title = "data"
 
-    encoding: str = option("utf-8", "of the files, such as latin-1 or utf-16")
-    delimiter: str | None = option(None, "between columns, such as a tab, \\t; none: spaces and tabs")
+    encoding: str = option("utf-8", "encoding of the files, such as latin-1 or utf-16")
+    delimiter: str | None = option(None, "delimiter of columns, such as a tab, \\t; none: spaces and tabs")
     word_column: int = option(1, "number of the column with the word, from 1", at_least=1)
     tag_column: int | None = option(None, "number of the column with the tag; none: the last", at_least=1)
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         check_encoding(self.encoding)
         if self.delimiter == "\\t":  # as typed
             object.__setattr__(self, "delimiter", "\t")
@@ -37,10 +36,8 @@ class Data(Files, Examples):
             )
 
     def unused(self, given):
-        found = super().unused(given)
-        if "test" not in given and self._source() != "train":
-            found |= dict.fromkeys(OF_FILES, "is only for files")
-        return {name: reason for name, reason in found.items() if name in given}
+        is_of_files = "test" in given or self.source == "train"
+        return {} if is_of_files else dict.fromkeys(OF_FILES, "is only for files")
 
     @property
     def names_of_tests(self):

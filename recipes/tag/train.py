@@ -15,11 +15,18 @@ from keras_headattn.text import TextWindows, join_words
 from keras_headattn.training import EpochScore
 from recipes.engine import lora
 from recipes.engine.config import passing_on
-from recipes.engine.corpora import check_batch_size, named_apart
-from recipes.engine.encoders import check_encoder, make_encoder, saved_tokenizer
-from recipes.engine.fine_tuning import fine_tuning_optimizer, make_tokenizer, warmup_steps, with_reduction
-from recipes.engine.fresh_process import packages_of, smoke_test
-from recipes.engine.optimizer import column_trainer
+from recipes.engine.data import check_batch_size, named_apart
+from recipes.engine.encoders import (
+    check_encoder,
+    fine_tuning_optimizer,
+    make_encoder,
+    make_tokenizer,
+    saved_tokenizer,
+    warmup_steps,
+    with_reduction,
+)
+from recipes.engine.exporting import packages_of, smoke_test
+from recipes.engine.modelling import column_trainer
 from recipes.engine.progress import progress_bar
 from recipes.tag.batches import TokenLabelBatches
 from recipes.tag.conll import tag_names, tag_scores
@@ -76,9 +83,9 @@ def fit(run, sentences, names, tokenizer):
     print(f"{len(names)} tags, {tokenizer.vocabulary_size:,} pieces")
 
     def model():
-        found = run.load_pruned() or make_model(config, tokenizer.vocabulary_size, len(names))
-        lora.adapt(found.encoder, config)
-        return found
+        network = run.load_pruned() or make_model(config, tokenizer.vocabulary_size, len(names))
+        lora.adapt(network.encoder, config)
+        return network
 
     def scores(model):
         tagger, held_out = Tagger(model, tokenizer, names, config.max_length), sentences.validation
@@ -116,10 +123,10 @@ def encode(corpus, names, tokenizer, max_length):
     for begin in range(0, len(corpus), PORTION):
         part = corpus.take(range(begin, min(begin + PORTION, len(corpus))))
         texts, *spans = join_words(part.words)
-        found = windows(texts)
-        places = found.first_pieces(*spans).flat_values.numpy()
+        encoded = windows(texts)
+        places = encoded.first_pieces(*spans).flat_values.numpy()
         of_words = np.array([ids.get(tag, -1) for tags in part.tags for tag in tags])
-        token_ids = found.token_ids.numpy()
+        token_ids = encoded.token_ids.numpy()
         of_ids = np.full(token_ids.size, -1)
         of_ids[places[places >= 0]] = of_words[places >= 0]
         lengths = (token_ids != tokenizer.pad_id).sum(axis=1)
@@ -161,9 +168,9 @@ def measure(tags, predicted):
 
 def write_results(folder, corpus, predicted, scores):
     """Writes the scores, and a CoNLL file of words, tags and predicted tags."""
-    found = {name: None if math.isnan(value) else value for name, value in scores.items()}
-    found["examples"] = len(corpus)
-    write_atomically(folder / "scores.json", (json.dumps(found, indent=2) + "\n").encode())
+    record = {name: None if math.isnan(value) else value for name, value in scores.items()}
+    record["examples"] = len(corpus)
+    write_atomically(folder / "scores.json", (json.dumps(record, indent=2) + "\n").encode())
     sentences = zip(corpus.words, corpus.tags, predicted, strict=True)
     blocks = ["".join(f"{' '.join(row)}\n" for row in zip(*columns, strict=True)) for columns in sentences]
     write_atomically(folder / "predictions.conll", "\n".join(blocks).encode("utf-8"))
@@ -179,5 +186,5 @@ def write(run, config, model, folder, sentences=None):
         texts = list(map(" ".join, corpus.sample(config.samples, config.seed).words))
         write_examples(path, [{"text": text} for text in texts])
         tried = smoke_test(path, SMOKE_TEST, texts, *packages_of(tokenizer))
-        for text, found in zip(texts, tried, strict=True):
-            print(f"  {text}\n    -> {', '.join(found) or 'nothing'}")
+        for text, entities in zip(texts, tried, strict=True):
+            print(f"  {text}\n    -> {', '.join(entities) or 'nothing'}")

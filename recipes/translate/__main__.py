@@ -54,8 +54,8 @@ def _check_files(config):
         raise FileNotFoundError(f"--pretrained must be a folder of a Marian model. Received: {config.pretrained}")
     if len(config.train) == 2 and config.train[0] == config.train[1]:
         print(f"Source and target are the same file, {config.train[0]}: the model will learn to copy.")
-    for name in ("validation", "test"):
-        if same := set(getattr(config, name)) & set(config.train):
+    for name, files in (("validation", config.validation), ("test", config.test)):
+        if same := set(files) & set(config.train):
             print(f"--{name} has a file to train on: scores will be too high. Received: {', '.join(sorted(same))}")
 
 
@@ -96,11 +96,11 @@ def _translate(options):
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
     done, cut = 0, []
     for sentences in portions(options.file):
-        own = prefixes and [next(prefixes, "") for _ in sentences]
-        for done, translation in enumerate(translator(sentences, prefixes=own), done + 1):  # noqa: B020
+        batch_prefixes = prefixes and [next(prefixes, "") for _ in sentences]
+        for done, translation in enumerate(translator(sentences, prefixes=batch_prefixes), done + 1):  # noqa: B020
             if options.n_best:
-                for each in (translation, *translation.others):
-                    print(f"{done} ||| {each.text} ||| {each.score:.4f}", flush=True)
+                for hypothesis in (translation, *translation.others):
+                    print(f"{done} ||| {hypothesis.text} ||| {hypothesis.score:.4f}", flush=True)
             else:
                 score = f"{translation.score:.4f}\t" if options.scores else ""
                 print(score + translation.text, flush=True)
@@ -126,19 +126,19 @@ def _score(options):
     run, config = RECIPE.open(options.folder, given_settings(options, ("columns",)))
     corpus = read_files(options.files, config.columns, languages=config.languages)
     translator = load_translator(run, config, run.load_model())
-    total, number, cut = 0.0, 0, []
+    total, num_tokens, cut = 0.0, 0, []
     for start in range(0, len(corpus), PORTION):
         part = corpus.source[start : start + PORTION], corpus.target[start : start + PORTION]
-        for place, scored in enumerate(translator.score(*part), start + 1):
+        for line_number, scored in enumerate(translator.score(*part), start + 1):
             tokens = [f"{token} {score:.4f}" for token, score in scored.token_scores] if options.tokens else []
             print(f"{scored.score:.4f}", *tokens, sep="\t", flush=True)
-            total, number = total + scored.score, number + len(scored.token_scores)
-            cut += [place] * scored.is_cut
+            total, num_tokens = total + scored.score, num_tokens + len(scored.token_scores)
+            cut += [line_number] * scored.is_cut
     report_cut(cut, len(corpus), translator.max_source_length)
-    if number:
+    if num_tokens:
         print(
-            f"{len(corpus):,} pairs, {number:,} tokens: log probability {total / number:.4f} a token, "
-            f"perplexity {math.exp(-total / number):.3f}",
+            f"{len(corpus):,} pairs, {num_tokens:,} tokens: log probability {total / num_tokens:.4f} a token, "
+            f"perplexity {math.exp(-total / num_tokens):.3f}",
             file=sys.stderr,
         )
 
@@ -197,10 +197,10 @@ def _add_import(parser):
 
 
 def _import(options):
-    given = given_settings(options, RECIPE.names())
-    config = TranslateConfig(attention="multi_head").changed(given)
+    settings = given_settings(options, RECIPE.names())
+    config = TranslateConfig(attention="multi_head").changed(settings)
     config = config.changed({"pretrained": options.checkpoint})
-    config.refuse_unused(given)
+    config.refuse_unused(settings)
     quiet_tensorflow()
     run = Run(config.run, RECIPE)
     run.check(config)

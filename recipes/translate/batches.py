@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
-from recipes.engine.proportions import fitting_batch
+from recipes.engine.modelling import fitting_batch
 from recipes.translate.prepare import COLUMNS
 from recipes.translate.settings import MOST_TOKENS
 

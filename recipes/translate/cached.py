@@ -24,7 +24,7 @@ def read_cached(name, source_language, target_language):
     sets = optional_import("sacrebleu.dataset", "metrics").DATASETS
     pair, name = f"{source_language}-{target_language}", name.partition(":")[2]
     if name not in sets or pair not in sets[name].langpairs:
-        known = [each for each in sacrebleu.get_available_testsets() if pair in sets[each].langpairs]
+        known = [test_set for test_set in sacrebleu.get_available_testsets() if pair in sets[test_set].langpairs]
         raise ValueError(f"sacreBLEU's sets for {pair} are {', '.join(known) or 'none'}. Received: {name}")
     folder = pathlib.Path(sacrebleu.SACREBLEU_DIR, name, "raw")
     source, target = (folder / file for file in sets[name].langpairs[pair][:2])

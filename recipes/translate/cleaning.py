@@ -51,9 +51,9 @@ class CleaningReport:
     def __str__(self):
         lines = [f"{self.name}: kept {self.total - self.dropped:,} of {self.total:,} pairs"]
         for reason in REASONS:
-            if number := self.counts[reason]:
-                first = ", ".join(map(str, self.first[reason])) + (", ..." if number > SHOWN else "")
-                lines.append(f"  {reason.replace('_', ' ')}: {number:,} (pair {first})")
+            if count := self.counts[reason]:
+                first = ", ".join(map(str, self.first[reason])) + (", ..." if count > SHOWN else "")
+                lines.append(f"  {reason.replace('_', ' ')}: {count:,} (pair {first})")
         return "\n".join(lines)
 
 
@@ -95,7 +95,7 @@ def empty_pairs(corpus):
     >>> empty_pairs(ParallelCorpus(["a", "", "b"], ["c", "d", ""], "demo"))
     'demo: 2 pairs with an empty side are kept (pair 2, 3)'
     """
-    numbers = [number for number, pair in enumerate(corpus, 1) if not all(map(count_words, pair))]
+    numbers = [index for index, pair in enumerate(corpus, 1) if not all(map(count_words, pair))]
     if not numbers:
         return ""
     first = ", ".join(map(str, numbers[:SHOWN])) + (", ..." if len(numbers) > SHOWN else "")

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from keras_headattn.data._parallel import ParallelCorpus, read_pairs, read_text
-from recipes.engine.corpora import Corpora, is_cached
+from recipes.engine.data import Corpora, is_cached
 from recipes.engine.numbers import numbers_corpus
 from recipes.translate.cached import read_cached
 from recipes.translate.cleaning import clean, empty_pairs
@@ -34,7 +34,7 @@ def _split(corpus, share):
     """Takes a share of the pairs for validation, the same ones in each run; all repetitions of a pair stay together."""
     pairs = list(dict.fromkeys(corpus))
     order = np.random.default_rng(0).permutation(len(pairs))
-    held_out = {pairs[place] for place in order[: max(1, round(share * len(pairs)))]}
+    held_out = {pairs[index] for index in order[: max(1, round(share * len(pairs)))]}
     parts = ([pair for pair in corpus if pair not in held_out], [pair for pair in pairs if pair in held_out])
     if not parts[0]:
         raise ValueError(f"--validation must leave pairs to train on. Received: {share} of {len(pairs)}")
@@ -92,7 +92,8 @@ def _read(config, part, name=None):
     if config.data == "embedded":
         corpus = _numbers(*languages)[part]
     elif config.data == "train":
-        corpus = read_files(files if name else getattr(config, part), config.columns, end, languages)
+        part_files = config.train if part == "train" else config.validation
+        corpus = read_files(files if name else part_files, config.columns, end, languages)
     elif is_cached(files):
         corpus = read_cached(files, *languages)
     elif config.data == "iwslt":

@@ -7,8 +7,8 @@ import pathlib
 
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
+from recipes.engine.generation import score_texts, write_texts
 from recipes.engine.progress import progress_bar
-from recipes.engine.scored_texts import score_texts, write_texts
 
 
 def exact_match(hypotheses, references):
@@ -84,7 +84,7 @@ def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False,
         translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), quiet))
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
-        scores = score_texts(hypotheses, references, [_with_sources(each, corpus.source) for each in functions])
+        scores = score_texts(hypotheses, references, [_with_sources(function, corpus.source) for function in functions])
         scores |= {score.name: score for score in (of_heads(corpus.source, hypotheses) if of_heads else ())}
         results[name] = {
             metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")

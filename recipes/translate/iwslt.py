@@ -43,14 +43,14 @@ def iwslt_files(folder, source_language, target_language, split):
     for pattern in patterns:
         sources = sorted(folder.glob(pattern + endings[0]))
         targets = [source.with_name(source.name.removesuffix(endings[0]) + endings[1]) for source in sources]
-        found = [both for both in zip(sources, targets, strict=True) if both[1].exists()]
-        if len(found) > 1:
+        matches = [both for both in zip(sources, targets, strict=True) if both[1].exists()]
+        if len(matches) > 1:
             raise ValueError(
                 "Keep one release in the folder, or move the other elsewhere. "
-                f"Received: {' and '.join(str(source) for source, _ in found)}"
+                f"Received: {' and '.join(str(source) for source, _ in matches)}"
             )
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
     wanted = ", ".join(pattern + endings[0] for pattern in patterns)
     raise FileNotFoundError(
         f"The folder needs one of {wanted} and the same for {target_language!r}. Received: folder={str(folder)!r}"

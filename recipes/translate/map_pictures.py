@@ -36,7 +36,7 @@ def text(options):
     run = RECIPE.run_of(options.runs[0])
     translation, maps = maps_of_sentence(run, options.sentence, options.kind)
     numbers = chosen_layers(maps.layers, options.layers)
-    chosen = {f"layer {number}": maps.layers[path] for number, path in numbers.items()}
+    chosen = {f"layer {layer_number}": maps.layers[path] for layer_number, path in numbers.items()}
     head, title = None, _title(options)
     if options.head is not None:
         (head,) = indices("--head", [options.head], min(map(num_heads, chosen.values())))
@@ -50,10 +50,10 @@ def clusters(options):
     """Draws the clusters of a sentence's tokens."""
     run = RECIPE.run_of(options.runs[0])
     _, maps = maps_of_sentence(run, options.sentence, options.kind)
-    ((number, (posteriors, of_keys)),) = _posteriors(run, maps, [options.layer]).items()
+    ((layer_number, (posteriors, of_keys)),) = _posteriors(run, maps, [options.layer]).items()
     (head,) = indices("--head", [options.head], posteriors.shape[1])
     keys = maps.keys[0], of_keys[0, head]
-    title = f"{_title(options)}, layer {number}, head {options.head}"
+    title = f"{_title(options)}, layer {layer_number}, head {options.head}"
     if options.kind == "decoder":
         print("This is the mask of training: a decoder's self-attention has none when it translates.")
     save(draw_clusters(maps.queries[0], posteriors[0, head], keys, title), options.output)
@@ -64,15 +64,15 @@ def tokens(options):
     run = RECIPE.run_of(options.runs[0])
     of_tokens, tokens = [], []
     for maps in maps_of_test(run, options.sentences, options.kind):
-        ((number, (posteriors, _)),) = _posteriors(run, maps, [options.layer]).items()
+        ((layer_number, (posteriors, _)),) = _posteriors(run, maps, [options.layer]).items()
         (head,) = indices("--head", [options.head], posteriors.shape[1])
         (chosen,) = indices("--cluster", [options.cluster], posteriors.shape[-1])
         of_tokens.append(posteriors[:, head][maps.mask])
         tokens += [token for sentence in maps.queries for token in sentence]
     clusters = cluster_tokens(np.concatenate(of_tokens), tokens, options.top, options.leave_out)
-    for cluster, found in enumerate(clusters, 1):
-        print(f"cluster {cluster}: {' '.join(found)}")
-    title = f"{_title(options)}, layer {number}, head {options.head}, cluster {options.cluster}"
+    for cluster, words in enumerate(clusters, 1):
+        print(f"cluster {cluster}: {' '.join(words)}")
+    title = f"{_title(options)}, layer {layer_number}, head {options.head}, cluster {options.cluster}"
     save(draw_cluster_tokens(clusters[chosen], title), options.output)
 
 
@@ -89,22 +89,22 @@ def redundancy(options):
 
 def queries(options):
     """Draws the queries of heads by t-SNE."""
-    found, tokens, names = {}, {}, {}
+    queries_by_run, tokens, names = {}, {}, {}
     for title, run in by_title(options.runs, RECIPE.run_of).items():
         parts, words = [], []
         for maps in maps_of_test(run, options.sentences, options.kind):
-            ((number, path),) = chosen_layers(maps.layers, [options.layer]).items()
+            ((layer_number, path),) = chosen_layers(maps.layers, [options.layer]).items()
             layer = maps.layers[path]
             parts.append(layer.queries.swapaxes(0, 1)[:, maps.mask])
             words += [token for sentence in maps.queries for token in sentence]
-        found[title], tokens[title] = np.concatenate(parts, axis=1), words
-        names[title] = f"{title}, layer {number}"
-        if len(found[title]) < layer.weights.shape[1]:
+        queries_by_run[title], tokens[title] = np.concatenate(parts, axis=1), words
+        names[title] = f"{title}, layer {layer_number}"
+        if len(queries_by_run[title]) < layer.weights.shape[1]:
             names[title] += ", sum of the heads' queries"
             print(f"{title}: attention sums the queries of its {layer.weights.shape[1]} heads. Their sum is drawn.")
     if options.projector:
-        _write_queries(options.projector, found, tokens)
-    shown = {names[title]: queries for title, queries in found.items()}
+        _write_queries(options.projector, queries_by_run, tokens)
+    shown = {names[title]: queries for title, queries in queries_by_run.items()}
     save(draw_queries(shown, options.points, title=f"Queries by t-SNE, {_kind(options)}"), options.output)
 
 
@@ -120,9 +120,9 @@ def ablation(options):
         def measure(bleu=bleu, translate=translate, sources=sources, references=references):
             return bleu([translation.text for translation in translate(sources)], references).value
 
-        found = head_ablation(transformer, measure, verbose=shows_bar())
-        names = sorted(names_of_layers(found).items(), key=lambda item: KINDS.index(item[1].split()[0]))
-        drops[title] = {name: found[path] for path, name in names}
+        drops_by_path = head_ablation(transformer, measure, verbose=shows_bar())
+        names = sorted(names_of_layers(drops_by_path).items(), key=lambda item: KINDS.index(item[1].split()[0]))
+        drops[title] = {name: drops_by_path[path] for path, name in names}
         for name, heads in drops[title].items():
             print(f"{title}, {name}: " + " ".join(f"{drop:.2f}" for drop in heads))
     save(draw_head_ablation(drops, options.bins, measure="BLEU"), options.output)
@@ -131,10 +131,10 @@ def ablation(options):
 def _write_queries(folder, queries, tokens):
     """Writes queries `(h, N, d)` by name for TensorBoard's projector, each with its head and its token."""
     embeddings = {}
-    for name, found in queries.items():
-        heads, length = found.shape[:2]
+    for name, values in queries.items():
+        heads, length = values.shape[:2]
         labels = {"token": tokens[name] * heads, "head": [head + 1 for head in range(heads) for _ in range(length)]}
-        embeddings[name.strip("/").replace("/", "_")] = found.reshape(heads * length, -1), labels
+        embeddings[name.strip("/").replace("/", "_")] = values.reshape(heads * length, -1), labels
     write_projector(folder, embeddings)
     print(f"tensorboard --logdir {folder}")
 
@@ -149,10 +149,10 @@ def _title(options):
 
 def _posteriors(run, maps, numbers):
     """Posteriors of clusters of queries and keys, each `(B, h, n, C)`, by number of the layer."""
-    layers = {number: maps.layers[path] for number, path in chosen_layers(maps.layers, numbers).items()}
+    layers = {layer_number: maps.layers[path] for layer_number, path in chosen_layers(maps.layers, numbers).items()}
     if any(layer.posteriors is None for layer in layers.values()):
         raise ValueError(
             "Attention of clusters is that of --attention disentangled_mask. "
             f"Received: {run.folder}, attention={run.read_config().attention}"
         )
-    return {number: (layer.posteriors, layer.key_posteriors) for number, layer in layers.items()}
+    return {layer_number: (layer.posteriors, layer.key_posteriors) for layer_number, layer in layers.items()}

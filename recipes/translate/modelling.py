@@ -4,30 +4,13 @@ import dataclasses
 
 from keras_headattn.data import source_lengths
 from keras_headattn.interop import from_pretrained, read_config
-from keras_headattn.models import ChunkedLossModel, Transformer
+from keras_headattn.models import Transformer
 from keras_headattn.positions import LearnedPositions
-from keras_headattn.training import Model
 from recipes.engine.config import passing_on
-from recipes.engine.heads import make_attention
+from recipes.engine.modelling import make_attention
 from recipes.translate.settings import OF_TRAINING
 
 OF_DISTANCES = ("sliding_window", "relative_positions")
-
-
-class ChunkedTrainer(ChunkedLossModel, Model):
-    """Trains a `Transformer` with its `loss_chunk_size`, on several replicas and with XLA."""
-
-    def __init__(self, transformer):
-        super().__init__(loss_chunk_size=transformer.loss_chunk_size, name="trainer")
-        transformer.build()
-        self.transformer = transformer
-        self.built = True
-
-    def call(self, inputs, training=None):
-        return self.transformer.states(inputs, training)
-
-    def output_weights(self):
-        return self.transformer.output_weights()
 
 
 def make_transformer(config, source_size, target_size):
@@ -73,13 +56,13 @@ def make_attentions(config):
     )
 
 
-def _make(config, role, **own):
+def _make(config, role, **kwargs):
     shape = config.shape
     if config.pretrained:
         sizes = read_config(config.pretrained)
         shape = {"hidden_dim": sizes["d_model"], "num_heads": sizes["encoder_attention_heads"]}
     return make_attention(
-        config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config.max_length), **own
+        config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config.max_length), **kwargs
     )
 
 

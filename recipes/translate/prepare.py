@@ -3,6 +3,7 @@
 import functools
 import pathlib
 
+from keras_headattn._files import write_atomically
 from keras_headattn._sentences import sample_lines
 from keras_headattn.data import begin_records, write_records
 from keras_headattn.data._parallel import ParallelCorpus
@@ -71,6 +72,21 @@ def sample_pairs(pairs, name, number, seed):
     """Draws the pairs that vocabulary and truecaser are learnt from: `ParallelCorpus`."""
     pairs = sample_lines(pairs, number, seed)
     return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], name)
+
+
+def take_files(records, names, folder):
+    """Copies files from the records to a run's folder, so that it needs no records later.
+
+    A run that has others already is a `ValueError`.
+    """
+    for name in names:
+        data = (pathlib.Path(records) / name).read_bytes()
+        path = folder / name
+        if path.exists() and path.read_bytes() != data:
+            raise ValueError(
+                f"The run was begun with another {name} than the records have. Give another --run. Received: {path}"
+            )
+        write_atomically(path, data)
 
 
 def _made_of(config):

@@ -4,9 +4,9 @@ import re
 
 from keras_headattn.layers import ATTENTIONS
 from keras_headattn.models import SIZES, Transformer
-from recipes.engine import search
+from recipes.engine import generation
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import CACHED, is_cached, named_sets
+from recipes.engine.data import CACHED, is_cached, named_sets
 from recipes.engine.lora import Lora
 from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 
@@ -20,10 +20,10 @@ OF_PRETRAINED = (
 OF_VOCABULARY = ("vocabulary_size", "vocabulary_type", "target_vocabulary_size")
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
-# Defaults, of which little data get less: see `recipes.engine.proportions`.
+# Defaults, of which little data get less: see `recipes.engine.modelling`.
 MOST_WARMUP, MOST_TOKENS, MOST_PIECES = 4_000, 4_096, 10_000
 LEARNT_FROM = 100_000  # most pairs that a shortlist is learnt from
-DECODING = (*search.DECODING, "shortlist")  # settings of the search; may change after training
+DECODING = (*generation.DECODING, "shortlist")  # settings of the search; may change after training
 # Arguments of a model from a checkpoint that may differ from its own.
 OF_TRAINING = ("dropout", "activation_dropout", "recompute", "loss_chunk_size")
 METRICS = (
@@ -53,16 +53,21 @@ class Corpora(TextFiles):
 
     title = "data"
 
-    source_language: str = option("en", "language translated from", metavar="LANGUAGE")
-    target_language: str = option("de", "language translated to", metavar="LANGUAGE")
+    source_language: str = option("en", "language of the source", metavar="LANGUAGE")
+    target_language: str = option("de", "language of the target", metavar="LANGUAGE")
     iwslt: str | None = option(None, "folder of an unpacked IWSLT release, in place of files", metavar="FOLDER")
-    columns: tuple[int, ...] = option((1, 2), "of a file of pairs: the columns of source and target, from 1")
-    max_sentences: int | None = option(None, "use only the first so many pairs of each set; none: all", at_least=1)
+    columns: tuple[int, ...] = option((1, 2), "columns of source and target in a file of pairs, from 1")
+    max_sentences: int | None = option(
+        None, "number of pairs of each set to use, from its beginning; none: all", at_least=1
+    )
     max_words: int = option(
-        80, "training pairs with more words on a side are dropped; a Chinese character or a kana is a word", at_least=1
+        80,
+        "largest number of words on a side of a training pair, a Chinese character or a kana being a word; longer"
+        " pairs are dropped",
+        at_least=1,
     )
     max_ratio: float | None = option(
-        None, "training pairs whose lengths differ by more than this are dropped", at_least=1
+        None, "largest ratio of the lengths of a training pair; others are dropped", at_least=1
     )
     records: str | None = option(
         None,
@@ -70,17 +75,20 @@ class Corpora(TextFiles):
         metavar="FOLDER",
     )
     moses: bool = option(False, "normalise and tokenise by Moses rules (sacremoses) before SentencePiece")
-    truecase: bool = option(False, "truecase after Moses tokenisation")
-    lowercase: bool = option(False, "lower-case all text, translations and references too")
+    truecase: bool = option(False, "convert text to true case after Moses tokenisation")
+    lowercase: bool = option(False, "convert all text to lower case, translations and references too")
     tokens_per_batch: int | None = option(
         None,
         f"target tokens in a batch, padding included, over all replicas; none: {MOST_TOKENS:,}, but fewer where an "
         "epoch would have less than 100 batches",
         at_least=1,
     )
-    num_buckets: int = option(6, "length buckets, at most; XLA compiles once for each", at_least=1)
+    num_buckets: int = option(6, "largest number of length buckets; XLA compiles once for each", at_least=1)
     max_padding: float | None = option(
-        None, "no more buckets than keep the padding of the longer side to this share; none: all", above=0, below=1
+        None,
+        "share of padding on the longer side below which no bucket is added; none: all buckets",
+        above=0,
+        below=1,
     )
 
 
@@ -92,23 +100,25 @@ class Vocabulary:
 
     vocabulary: tuple[str, ...] = option(
         (),
-        "vocabularies that are not to be learnt, one or of source and target: SentencePiece models (.model, .spm), or "
+        "files of vocabularies in place of learnt ones, one or of source and target: SentencePiece models "
+        "(.model, .spm), or "
         "of text with spaces between tokens fairseq's dict.txt, a token a line, or so of both sides with <@@@> between",
         metavar="FILE",
     )
     vocabulary_size: int | None = option(
         None,
-        f"SentencePiece pieces; of each language if not shared; none: {MOST_PIECES:,}, but fewer for less than 62,500 "
+        f"number of SentencePiece pieces, of each language if not shared; none: {MOST_PIECES:,}, but fewer for "
+        "less than 62,500 "
         "pairs",
         at_least=8,
     )
     vocabulary_type: str = option("bpe", "kind of SentencePiece model", ("bpe", "unigram"))
     vocabulary_sentences: int = option(
-        1_000_000, "pairs that vocabulary and truecaser are learnt from: a random sample of so many", at_least=1
+        1_000_000, "number of pairs, drawn at random, from which vocabulary and truecaser are learnt", at_least=1
     )
-    shared_vocabulary: bool = option(True, "one vocabulary and one embedding for both languages")
+    shared_vocabulary: bool = option(True, "share one vocabulary and one embedding between both languages")
     target_vocabulary_size: int | None = option(
-        None, "pieces of the target language, if it shares none; none: as many as of the source", at_least=8
+        None, "number of pieces of the target language, if none is shared; none: as many as of the source", at_least=8
     )
 
 
@@ -127,34 +137,35 @@ class Model:
     size: str = option("small", "named size", tuple(SIZES))
     model_arguments: dict = model_arguments(Transformer, dropout=0.3, normalize_first=True)
     decoder_attention: str | None = option(
-        None, "that of the decoder's self-attention; none: --attention", tuple(ATTENTIONS)
+        None, "attention of the decoder to itself; none: --attention", tuple(ATTENTIONS)
     )
-    decoder_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
+    decoder_attention_arguments: dict = option({}, "arguments of this attention, over those of --attention-arguments")
     cross_attention: str | None = option(
         None,
-        "that of the decoder to the encoder; none: --attention, or multi_head where keys are known by their places",
+        "attention of the decoder to the encoder; none: --attention, or multi_head where keys are known by their "
+        "places",
         tuple(ATTENTIONS),
     )
-    cross_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
+    cross_attention_arguments: dict = option({}, "arguments of this attention, over those of --attention-arguments")
 
 
 @settings(
-    search_arguments={**search.SEARCH, "min_length": 1},  # beams of a weak model find empty translations best
+    search_arguments={**generation.SEARCH, "min_length": 1},  # beams of a weak model find empty translations best
     max_length=option(100, "most tokens of a translation; training pairs with a longer side are left out", at_least=1),
 )
-class Decoding(search.Search):
+class Decoding(generation.Search):
     """Search for translations, and their scores."""
 
     shortlist: int | None = option(
         None,
-        "search among so many target tokens that may translate the sources of a batch, as training or the command "
-        "`shortlist` has learnt; none: among all",
+        "number of likely target tokens to search among, as training or the command `shortlist` has learnt them; "
+        "none: all",
         changeable=True,
         at_least=100,
     )
     metrics: tuple[str, ...] = option(
         ("bleu", "chrf"),
-        "how translations are scored; redundancy: of the encoder's heads, LR and HR",
+        "metrics of translations; redundancy: of the encoder's heads, LR and HR",
         METRICS,
         changeable=True,
     )
@@ -163,29 +174,30 @@ class Decoding(search.Search):
     )
     comet_model: str = option(
         "Unbabel/wmt22-comet-da",
-        "for the metric comet: name or checkpoint of a model that is on this machine",
+        "name or checkpoint of a model on this machine, for the metric comet",
         changeable=True,
         metavar="MODEL",
     )
     validation_sentences: int = option(
-        200, "validation sentences translated for BLEU after each epoch; 0: none", at_least=0
+        200, "number of validation sentences to translate for BLEU after each epoch; 0: none", at_least=0
     )
     tensorboard: tuple[str, ...] = option(
         TENSORBOARD,
-        "what is shown: images: attention maps of two validation sentences after each epoch; projector: token "
+        "views of TensorBoard; images: attention maps of two validation sentences after each epoch; projector: token "
         "embeddings after training",
         TENSORBOARD,
         changeable=True,
     )
     export_arguments: dict = option(
         {"attention": True, "weights": "float32", "cpu_only": False},
-        "of SavedModels; attention=true: a signature of that name says where heads look; weights: float32, bfloat16 or "
-        "int8, what large matrices are kept as; cpu_only=true: for servers without GPU, a third faster there",
+        "options of SavedModels; attention=true: add a signature that returns attention maps; weights: float32, "
+        "bfloat16 or int8, the type of large matrices; cpu_only=true: for servers without GPU, a third faster "
+        "there",
         changeable=True,
     )
     peak_flops: float | None = option(
         None,
-        "operations per second of all devices together, by their data sheet; shows the share used",
+        "floating-point operations a second of all devices together, by their data sheet, to show the share used",
         changeable=True,
         above=0,
     )
@@ -227,8 +239,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
         at_least=1,
     )
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         for name in ("train", "validation"):
             files = getattr(self, name)
             if len(files) > 2 or len(files) == 2 and any(map(is_whole, files)):
@@ -239,7 +250,6 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
         if len(self.columns) != 2 or min(self.columns) < 1:
             raise ValueError(f"--columns takes two numbers from 1. Received: columns={self.columns}")
         split_tests(self.test)
-        self.check_search()
         if self.train and not self.validation:
             raise ValueError(
                 "--train needs --validation, files or a share such as 0.05. "
@@ -267,27 +277,27 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
     SPLIT = ("iwslt", "tfds")
 
     def unused(self, given):
-        found, files = super().unused(given), given.get("test", self.test)
-        found |= dict.fromkeys(OF_PRETRAINED, "is that of --pretrained") if self.pretrained else {}
-        found |= dict.fromkeys(OF_VOCABULARY, "is that of --vocabulary") if self.vocabulary else {}
+        files = given.get("test", self.test)
+        reasons = dict.fromkeys(OF_PRETRAINED, "is that of --pretrained") if self.pretrained else {}
+        reasons |= dict.fromkeys(OF_VOCABULARY, "is that of --vocabulary") if self.vocabulary else {}
         if "yisi" not in self.metrics:
-            found["embeddings"] = "is for --metrics yisi"
+            reasons["embeddings"] = "is for --metrics yisi"
         if "comet" not in self.metrics:
-            found["comet_model"] = "is for --metrics comet"
+            reasons["comet_model"] = "is for --metrics comet"
         sets = (self.train, self.validation_files, *split_tests(files))
         if not any(len(part) == 1 and not is_cached(*part) for part in sets):
-            found["columns"] = "is only for files of pairs"
-        return {name: reason for name, reason in found.items() if name in given}
+            reasons["columns"] = "is only for files of pairs"
+        return reasons
 
     def _check_pretrained(self):
         names = ("records", "moses", "lowercase", "vocabulary", "target_vocabulary_size")
-        given = {name: getattr(self, name) for name in names if getattr(self, name)}
-        own = (*OF_TRAINING, "normalize_first", "tie_output")
-        given |= {name: value for name, value in self.model_arguments.items() if name not in own}
-        if given:
+        unsupported = {name: getattr(self, name) for name in names if getattr(self, name)}
+        supported = (*OF_TRAINING, "normalize_first", "tie_output")
+        unsupported |= {name: value for name, value in self.model_arguments.items() if name not in supported}
+        if unsupported:
             raise ValueError(
                 "--pretrained has its own sizes, positions and vocabularies, and takes no records. "
-                f"Received: {', '.join(f'{name}={value!r}' for name, value in given.items())}"
+                f"Received: {', '.join(f'{name}={value!r}' for name, value in unsupported.items())}"
             )
 
     @property

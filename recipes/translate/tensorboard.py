@@ -40,17 +40,30 @@ def attention_of_samples(transformer, text, corpus, number=2):
     def attend(model):
         _, out = transformer(inputs, return_intermediates=True)
         images = {}
-        for path, found in out.items():
+        for path, layer_outputs in out.items():
             block, attention = path.split("/")
             side, layer = block.split("_")
             kind = "cross" if attention == "cross_attention" else side
             name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
             queries, keys = tokens[kind]
-            batch, number = keras.ops.convert_to_numpy(found["weights"]), int(layer) + 1
+            batch, layer_number = keras.ops.convert_to_numpy(layer_outputs["weights"]), int(layer) + 1
             for sentence in range(len(order)):
                 heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
-                title = f"sentence {sentence + 1}/{name}, layer {number}"
+                title = f"sentence {sentence + 1}/{name}, layer {layer_number}"
                 images[title] = heads, queries[sentence], keys[sentence]
         return images
 
     return attend
+
+
+def of_first_sample(attend):
+    """Returns a function from the model to the weights `(1, h, n, m)` of each layer in the first sentence."""
+
+    def weights(model):
+        return {
+            name.partition("/")[2]: maps[None, :, : len(queries), : len(keys)]
+            for name, (maps, queries, keys) in attend(model).items()
+            if name.startswith("sentence 1/")
+        }
+
+    return weights

@@ -3,7 +3,7 @@
 import functools
 
 from keras_headattn.data._parallel import ParallelCorpus, Sentences
-from recipes.engine.tfds import load_tfds
+from recipes.engine.data import load_tfds
 
 
 def read_tfds(name, split, source_language, target_language, max_sentences=None, stream=False):

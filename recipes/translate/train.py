@@ -11,22 +11,19 @@ from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator, write_examples
 from keras_headattn.text import LanguagePair
-from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
+from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadStatistics
 from recipes.engine import lora
-from recipes.engine.corpora import named_apart
-from recipes.engine.fingerprint import fingerprint
-from recipes.engine.flops import count_flops
-from recipes.engine.fresh_process import smoke_test
-from recipes.engine.optimizer import make_optimizer
-from recipes.engine.proportions import fitting_warmup
-from recipes.engine.records import fingerprint_of, is_complete, take_files
+from recipes.engine.data import fingerprint, named_apart
+from recipes.engine.exporting import smoke_test
+from recipes.engine.modelling import count_flops, fitting_warmup, make_optimizer, token_trainer
+from recipes.engine.records import fingerprint_of, is_complete
 from recipes.translate import evaluation
 from recipes.translate.batches import make_batches
 from recipes.translate.corpora import check_sizes, load_corpora, load_tests, read_files
-from recipes.translate.modelling import ChunkedTrainer, make_attentions, make_transformer
-from recipes.translate.prepare import prepare, sample_pairs
+from recipes.translate.modelling import make_attentions, make_transformer
+from recipes.translate.prepare import prepare, sample_pairs, take_files
 from recipes.translate.settings import DECODING, MOST_WARMUP, files_of_tests
-from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
+from recipes.translate.tensorboard import attention_of_samples, flops_utilization, of_first_sample, show_embeddings
 from recipes.translate.text import check_moses, load_shortlist, load_text, load_translator, make_translator
 from recipes.translate.text_maps import redundancy
 
@@ -62,8 +59,8 @@ def check(config):
 
 def describe(corpora, config):
     """Returns the sizes and checksums of the training and validation sets; those of records once they are complete."""
-    found, folder = fingerprint(corpora), config.records
-    return found | ({"training": fingerprint_of(Records(folder))} if folder and is_complete(folder) else {})
+    record, folder = fingerprint(corpora), config.records
+    return record | ({"training": fingerprint_of(Records(folder))} if folder and is_complete(folder) else {})
 
 
 def learn_text(run, config, corpora):
@@ -87,56 +84,56 @@ def fit(run, corpora, text):
 
     def model():
         sizes = text.source.vocabulary_size, text.target.vocabulary_size
-        found = run.load_pruned() or make_transformer(config, *sizes)
-        lora.adapt(found, config)
-        return found
-
-    def scores(model):
-        held_out, count = corpora.validation, config.validation_sentences
-        references = text.references(held_out.target[:count])
-        translate = make_translator(model, text, **config.greedy_decoding)
-        (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
-
-        def measure(model):
-            return bleu([translation.text for translation in translate(held_out.source[:count])], references).value
-
-        return [EpochScore(measure, "val_bleu")]
-
-    def reports(model):
-        utilization = [flops_utilization(model, batches, config.peak_flops)] if config.peak_flops else []
-        attentions = config.attention, config.decoder_attention, config.cross_attention
-        return utilization + ([ClusterReport()] if "disentangled_mask" in attentions else [])
-
-    def shown(model):
-        norms = HeadNorms(run.log_dir)
-        if "images" not in config.tensorboard:
-            return [norms]
-        return [norms, AttentionImages(run.log_dir, attention_of_samples(model, text, corpora.validation))]
+        transformer = run.load_pruned() or make_transformer(config, *sizes)
+        lora.adapt(transformer, config)
+        return transformer
 
     run.fit(
         batches,
         validation,
         model,
-        trainer=make_trainer,
+        trainer=functools.partial(token_trainer, columns=("source", "target")),
         optimizer=lambda model: adam(config, steps),
         loss=LabelSmoothedCrossentropy(config.label_smoothing),
         metrics=lambda: make_metrics(config),
         throughput=(lambda: batches.num_tokens["target"], "tokens_per_second"),
-        scores=scores if config.validation_sentences else None,
-        reports=reports,
-        shown=shown,
+        scores=lambda model: validation_scores(config, model, text, corpora.validation),
+        reports=lambda model: reports(config, model, batches),
+        shown=lambda model: pictures(run, model, text, corpora.validation),
         warmup=warmup_steps(config, steps),
         merge=lambda model: lora.merge(model, config),
         flops=lambda model: count_flops(lambda: model.states({"source": ids, "target": ids})),
     )
 
 
-def make_trainer(model):
-    """Returns the model that is trained around a Transformer: of its logits, or of its loss in chunks."""
-    if model.loss_chunk_size is not None:
-        return ChunkedTrainer(model)
-    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
-    return Model(inputs, model(inputs), name="trainer")
+def validation_scores(config, model, text, validation):
+    """Returns the callback that scores translations of some validation sentences, if the settings ask for it."""
+    count = config.validation_sentences
+    if not count:
+        return []
+    references = text.references(validation.target[:count])
+    translate = make_translator(model, text, **config.greedy_decoding)
+    (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
+
+    def measure(model):
+        return bleu([translation.text for translation in translate(validation.source[:count])], references).value
+
+    return [EpochScore(measure, "val_bleu")]
+
+
+def reports(config, model, batches):
+    """Returns callbacks that report the share of the devices' speed and the clusters of heads, where there are any."""
+    utilization = [flops_utilization(model, batches, config.peak_flops)] if config.peak_flops else []
+    attentions = config.attention, config.decoder_attention, config.cross_attention
+    return utilization + ([ClusterReport()] if "disentangled_mask" in attentions else [])
+
+
+def pictures(run, model, text, validation):
+    """Returns callbacks that show what heads do and, if the settings ask for it, where they look."""
+    if "images" not in run.config.tensorboard:
+        return [HeadStatistics(run.log_dir)]
+    attend = attention_of_samples(model, text, validation)
+    return [HeadStatistics(run.log_dir, of_first_sample(attend)), AttentionImages(run.log_dir, attend)]
 
 
 def adam(config, steps):
@@ -189,11 +186,11 @@ def write(run, config, model, folder, ids_folder, corpora=None):
     """Writes SavedModels of text and of token ids; tries the first on sentences of test sets."""
     translator = load_translator(run, config, model)
     text, searcher = translator.text, translator.searcher
-    given = dict(config.export_arguments, run=config.run, shortlist=translator.shortlist)
+    arguments = dict(config.export_arguments, run=config.run, shortlist=translator.shortlist)
     length = translator.max_source_length
-    path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **given)
-    del given["attention"]
-    export_id_translator(searcher, ids_folder, **given)
+    path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **arguments)
+    del arguments["attention"]
+    export_id_translator(searcher, ids_folder, **arguments)
     if corpora:
         sentences = [sentence for corpus in corpora.tests.values() for sentence in corpus.source]
     else:
@@ -203,6 +200,6 @@ def write(run, config, model, folder, ids_folder, corpora=None):
     # The SavedModel does not include Moses' steps: it takes text that has gone through them.
     if samples := text.prepare_source(sentences[::step][: config.samples]):
         write_examples(path, [{"text": sample} for sample in samples])
-        found = smoke_test(path, SMOKE_TEST, samples, "tensorflow_text")
-        for source, translation, score in zip(samples, *found, strict=True):
+        outputs = smoke_test(path, SMOKE_TEST, samples, "tensorflow_text")
+        for source, translation, score in zip(samples, *outputs, strict=True):
             print(f"  {source}\n    -> {translation}  ({score:.3f})")

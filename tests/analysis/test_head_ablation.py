@@ -101,9 +101,9 @@ def test_all_layers_of_a_transformer():
     model.build()
     inputs = {"source": np.ones((2, 4), "int32"), "target": np.ones((2, 3), "int32")}
     drops = head_ablation(model, lambda: float(ops.max(model(inputs))))
-    kinds = ("encoder_{}/attention", "decoder_{}/attention", "decoder_{}/cross_attention")
-    expected = {f"{model.name}/{kind.format(number)}" for kind in kinds for number in range(2)}
-    assert set(drops) == expected and all(len(heads) == 2 for heads in drops.values())
+    kinds = ("encoder_{}/attention",), ("decoder_{}/attention", "decoder_{}/cross_attention")
+    expected = [f"{model.name}/{kind.format(number)}" for side in kinds for number in range(2) for kind in side]
+    assert list(drops) == expected and all(len(heads) == 2 for heads in drops.values())
 
 
 def test_layers_of_the_same_path_are_all_there():

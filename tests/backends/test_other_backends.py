@@ -13,6 +13,7 @@ from keras_headattn import layers
 from keras_headattn.models import (
     T5,
     BiLSTMEncoder,
+    CausalLM,
     DCTransformer,
     EncoderClassifier,
     ResNet,
@@ -30,8 +31,8 @@ from tests.models.small import CASES, make
 from tests.positions.cases import ALL
 
 # Of the Transformers the first moves rows of the cache, the second has positions in it.
-TRANSFORMERS = ("evolving_decoder", "relative") if FULL else ("evolving_decoder",)
-WRITERS = ("t5", "graph_writer") if FULL else ("t5",)
+TRANSFORMERS = ("evolving_decoder", "relative") if FULL else ()
+WRITERS = ("t5", "graph_writer") if FULL else ()
 CLASSIFIERS = ("resnet", "single", "pair", "encoder", "dc_transformer") if FULL else ("resnet", "encoder")
 
 
@@ -89,13 +90,19 @@ def save_models(folder):
     for case in CASES:
         if case.name in TRANSFORMERS:
             make(case, dropout=0.0).save(folder / f"{case.name}.keras")
-    t5 = T5(13, 12, 10, 1, num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0, loss_chunk_size=5)
-    t5.build()
-    randomize(t5).save(folder / "t5.keras")
-    pretraining = electra.make(num_layers=1, attention="talking_heads", seed=1, **electra.CALM)
-    pretraining.build()
-    randomize(pretraining).save(folder / "electra.keras")
-    np.savez(folder / "electra.npz", **electra.given_masks(pretraining))
+    if "t5" in WRITERS:
+        sizes = dict(num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0, loss_chunk_size=5)
+        t5 = T5(13, 12, 10, 1, **sizes)
+        t5.build()
+        randomize(t5).save(folder / "t5.keras")
+    language_model = CausalLM(13, 1, 12, 10, num_heads=3, positions="learned", max_length=12)
+    language_model.build()
+    randomize(language_model).save(folder / "causal_lm.keras")
+    if FULL:
+        pretraining = electra.make(num_layers=1, attention="talking_heads", seed=1, **electra.CALM)
+        pretraining.build()
+        randomize(pretraining).save(folder / "electra.keras")
+        np.savez(folder / "electra.npz", **electra.given_masks(pretraining))
     if "graph_writer" in WRITERS:
         graphs.make(dropout=0.0).save(folder / "graph_writer.keras")
     for name, model, inputs in classifiers():
@@ -383,14 +390,14 @@ def test_repulsive_attention(ours, theirs):
 # --------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("model", (*TRANSFORMERS, *WRITERS))
-def test_translations(model, ours, theirs):
-    """A Transformer or a writer saved here translates and trains the same."""
+@pytest.mark.parametrize("model", (*TRANSFORMERS, *WRITERS, "causal_lm"))
+def test_texts(model, ours, theirs):
+    """A Transformer, a writer or a language model saved here writes and trains the same."""
 
     def tolerance(name):
         return 0 if "/tokens" in name else 1e-4 if name.endswith("trained") else 1e-5
 
-    count = {"t5": 11, "graph_writer": 7}.get(model, 5)
+    count = {"t5": 11, "graph_writer": 7, "causal_lm": 7}.get(model, 5)
     assert check_same(f"models/{model}", ours, theirs, tolerance) == count
 
 
@@ -402,6 +409,7 @@ def test_classifiers(model, ours, theirs):
     assert count == 2
 
 
+@pytest.mark.skipif(not FULL, reason="JAX compiles it for a minute: make test-all, and make test-torch on PyTorch")
 def test_pretraining(ours, theirs):
     """Losses and measures with given masks, and the weights after a step; what is drawn is never special."""
     assert theirs["models/electra/drawn_special"] == 0

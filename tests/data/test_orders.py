@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from keras_headattn.data import (
     LabelledBatches,
     RecordBatches,
+    RowBatches,
     TokenBatches,
     begin_records,
     teacher_forcing,
     write_records,
+    write_tokens,
 )
+from keras_headattn.text import ByteTokenizer
 from recipes.imagenet.augmentation import pad_and_crop
 from recipes.imagenet.batches import ImageBatches
 from recipes.imagenet.folders import MemoryImages
@@ -26,7 +29,7 @@ RNG = np.random.default_rng(0)
 COLUMNS = {name: [RNG.integers(1, 99, n) for n in RNG.integers(1, 13, 40)] for name in ("source", "target")}
 LABELS = RNG.random((40, 3)) < 0.4
 IMAGES = [png(number) for number in range(9)]
-KINDS = ["token", "record", "labelled", "image"]
+KINDS = ["token", "record", "labelled", "image", "stream", "documents"]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,8 @@ def make(tmp_path_factory):
     encode = lambda some: dict(zip(COLUMNS, zip(*some, strict=True), strict=True))  # noqa: E731
     records = write_records(folder, rows, tuple(COLUMNS), encode, shard_lines=9)
 
+    tokens = write_tokens(folder / "tokens.bin", ["abcdefgh"[: 1 + i % 8] * 3 for i in range(50)], ByteTokenizer())
+
     def make(kind, seed):
         options = dict(bucket_lengths=(4, 8, 12), seed=seed)
         if kind == "token":
@@ -46,6 +51,8 @@ def make(tmp_path_factory):
             return RecordBatches(records, 24, preprocess=teacher_forcing, buffer=15, **options)
         if kind == "labelled":
             return LabelledBatches(COLUMNS, LABELS, 4, training=True, **options)
+        if kind in ("stream", "documents"):
+            return RowBatches(tokens, 8, 4, rows=kind, seed=seed)
         source = MemoryImages(IMAGES, np.arange(9) % 2, ["a", "b"])
         return ImageBatches(source, 2, functools.partial(pad_and_crop, size=8), training=True, seed=seed)
 

@@ -7,9 +7,18 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.decoding import Constraints, Searcher, Shortlist, beam_search, greedy_search, sample_search
+from keras_headattn.decoding import (
+    Constraints,
+    Generator,
+    Searcher,
+    Shortlist,
+    beam_search,
+    greedy_search,
+    sample_search,
+)
 from keras_headattn.positions import LearnedPositions
 from tests.decoding.tables import END, START, random_tables, search_tables, table_step
+from tests.decoding.test_generator import language_model
 from tests.decoding.test_searcher import STEPS, search, sources, translator, usual
 from tests.models.small import TARGET_VOCABULARY
 from tests.refusals import refusals, refused, values
@@ -93,6 +102,37 @@ def test_translations_longer_than_the_learned_positions():
     with refused("`max_length`", "max_length=5"):
         Searcher(model, max_length=5)
     assert Searcher(model, max_length=4).max_length == 4
+
+
+def generator(**arguments):
+    return Generator(language_model(), **{"max_length": 4, **arguments})
+
+
+def generate(ids=((1, 2), (3, 4)), lengths=None, name="multi_head", **arguments):
+    Generator(language_model(name), **{"max_length": 4, **arguments})(
+        np.array(ids), None if lengths is None else np.array(lengths)
+    )
+
+
+test_generator = refusals(
+    *values(generator, max_length=(0,), temperature=(-1, NAN), top_k=(0,), top_p=(0, 1.5), min_p=(1, -0.1)),
+    *values(generator, repetition_penalty=(0,), no_repeat_ngram_size=(-1,), min_length=(-1, 4), num_samples=(0,)),
+    *values(generator, start_ids=((11,), 3), end_ids=((-1,),), suppress=((True,),), seed=(-1,), beam_size=(0, 1)),
+    *values(generator, return_token_scores=("yes",), stop=(((),),)),
+    (lambda: generator(stop=((2, 11),)), "`stop`", "stop=(2, 11)"),
+    (lambda: generator(suppress=(2, 3), end_ids=(3,)), "`suppress`", (2, 3)),
+    *(
+        (functools.partial(generator, beam_size=2, **others), "`beam_size`", "beam_size=2")
+        for others in ({"num_samples": 2}, {"top_k": 3}, {"stop": ((5,),)}, {"end_ids": (3, 4)})
+    ),
+    (lambda: next(generator(beam_size=2).stream(np.ones((1, 2), "int32"))), "`beam_size`", "beam_size=2"),
+    (lambda: Generator(usual()), "`model`", "class Transformer, without prefill, copy_cache"),
+    (lambda: generate(np.ones((2, 0), "int32")), "`token_ids`", "width 0"),
+    *((functools.partial(generate, lengths=lengths), "`lengths`", "lengths=[") for lengths in ([0, 2], [1, 3])),
+    (lambda: generate(ids=((1, 2), (3, 11))), "Token ids", 11),
+    (lambda: generate(start_ids=(1,), max_length=48), "50 positions", "max_length=48 after 3 tokens"),
+    (lambda: generate(lengths=[1, 2], name="evolving"), "`first`", ""),
+)
 
 
 def shortlist(**arguments):

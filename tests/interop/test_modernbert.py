@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_headattn.interop import from_pretrained, to_hugging_face
+from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, SpanAnswerer, TokenClassifier
-from keras_headattn.positions import ALiBiPositions, RotaryPositions
 from tests.interop.folders import numbers
 from tests.layers.harness import array, randomize
 from tests.models.encoders import make
@@ -113,8 +113,8 @@ WITH_HEADS = {
     None: lambda model: model,
     "masked_lm": MaskedLM,
     "classifier": lambda model: EncoderClassifier(model, 3, "modernbert", pooling="mean"),
-    "token_classifier": lambda model: TokenClassifier(model, 3, "modernbert"),
-    "span_answerer": lambda model: SpanAnswerer(model, "modernbert"),
+    "token_classifier": lambda model: TokenClassifier(model, 3),
+    "span_answerer": SpanAnswerer,
 }
 
 
@@ -136,11 +136,8 @@ def test_out_and_in(head, use_bias, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, received", [
-    (dict(gated=False), {"gated": False}),
-    (dict(num_segments=2), {"num_segments": 2}),
-    (dict(relative_positions=None), None),
-    (dict(local_positions=ALiBiPositions()), "ALiBiPositions"),
-    (dict(local_positions=RotaryPositions(rotated_share=0.5)), "RotaryPositions"),
+    (dict(sliding_window=1), "sliding_window=1"),
+    (dict(attention=MultiHeadAttention(2, 6, sliding_window=3)), "sliding_window=3 in block_0"),
     (dict(attention="talking_heads"), "TalkingHeadsAttention"),
 ])  # fmt: skip
 def test_no_equal(arguments, received, tmp_path):
@@ -149,9 +146,9 @@ def test_no_equal(arguments, received, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_parts_of_it_are_no_bert(tmp_path):
-    for arguments in (dict(normalize_first=True), dict(max_length=0)):
-        with refused("no equivalent"):
-            to_hugging_face(make(**arguments), tmp_path)
-    with refused("no equivalent", "model_type='bert'"):
-        to_hugging_face(Bert(9, 8, 8, 1, 2, max_length=0, pooler=False), tmp_path, model_type="bert")
+def test_one_is_not_the_other(tmp_path):
+    for model, kind in ((Bert(9, 8, 8, 1, 2, pooler=False), "modernbert"), (make("modernbert"), "bert")):
+        with refused("no equivalent", f"model_type={kind!r} of a {type(model).__name__}"):
+            to_hugging_face(model, tmp_path, model_type=kind)
+    with refused("no equivalent", "max_length=0"):
+        to_hugging_face(Bert(9, 8, 8, 1, 2, max_length=0, pooler=False), tmp_path)

@@ -258,7 +258,7 @@ def test_without_pooler(tmp_path):
     ("bert", {"is_decoder": True}, "is_decoder", "True in "),
     ("bert", {"rotary_base": 10_000}, "ignore=['rotary_base']", "rotary_base=10000 in "),
     ("bert", {"hidden_act": "mish"}, "hidden_act", "'mish' in "),
-    ("bert", {"model_type": "gpt2"}, "model_type", "'gpt2' in "),
+    ("bert", {"model_type": "gptj"}, "model_type", "'gptj' in "),
     ("bert", {"vocab_size": 31}, "nothing was copied", "embeddings.word_embeddings.weight (30, 8), not (31, 8)"),
     ("bert", {"num_hidden_layers": 1}, "nothing was copied", "left over: encoder.layer.1.attention"),
     ("bert", {"num_hidden_layers": 3}, "nothing was copied", "missing: encoder.layer.2.attention"),

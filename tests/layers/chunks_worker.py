@@ -14,7 +14,7 @@ from keras_headattn.data import LabelledBatches
 from keras_headattn.layers import TalkingHeadsAttention
 from recipes.classify.modelling import make_classifier
 from recipes.classify.settings import ClassifyConfig
-from recipes.engine.optimizer import column_trainer
+from recipes.engine.modelling import column_trainer
 
 HEADS, SHORT, LONG = 4, 64, 2048
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_headattn import layers, ops, positions
-from tests.full import sample
+from tests.full import FULL, sample
 from tests.layers.harness import (
     BATCH,
     HEADS,
@@ -49,7 +49,8 @@ def is_plain(case):
 
 
 # Layers with an `attend`, or with arguments of the kernel, of their own: the others do the same in all situations.
-PATHS = ("equal_widths", "sinks_grouped", "equal_pairwise", "interleaved", "wide_differential", "equal_collaborative")
+PATHS = ("equal_widths", "sinks_grouped", "interleaved")
+PATHS = (*PATHS, "equal_pairwise", "wide_differential", "equal_collaborative") if FULL else PATHS
 
 UNFUSED = sample([case for case in KINDS if is_plain(case)], ("talking", "evolving"))
 ALL_FUSED = [
@@ -253,8 +254,8 @@ def calls_that_read_weights():
 TOKENS = 6  # of self-attention; cross-attention has `QUERIES` and `KEYS`
 PADDED = np.array([3, KEYS - 1])  # lengths of the keys of cross-attention
 FEW = ("causal_key_mask", "causal_window_lengths")
-MANY = (*FEW, "lengths", "causal_key_bias", "mask_by_item", "everything", "cross_masks")
-HALF = ("equal_widths", "sinks_grouped")
+MANY = (*FEW, "lengths", "causal_key_bias", "mask_by_item", "everything", "cross_masks") if FULL else FEW
+HALF = ("equal_widths", "sinks_grouped") if FULL else ("sinks_grouped",)
 
 
 def self_situations(layer):
@@ -508,7 +509,7 @@ def half_precision(case, dtype):
 
 # ---------------------------------------------------------------------------------------------- `ops.attend` itself
 
-SEEDS, EAGER = 30, 3
+SEEDS, EAGER = 30 if FULL else 10, 3
 
 
 def arguments_by_seed(seed):
@@ -545,7 +546,7 @@ def distances_of_attend(compute, seeds):
 # ------------------------------------------------------------------------------------- cuDNN, without a GPU, on JAX
 
 WIDE = {"num_heads": 4, "key_dim": 64}  # as cuDNN takes them
-ACCEPTED = [
+ALL_ACCEPTED = [
     Case("multi_head", layers.MultiHeadAttention, WIDE),
     Case("grouped_query", layers.GroupedQueryAttention, {**WIDE, "num_key_value_heads": 2}),
     Case("sinks", layers.MultiHeadAttention, {**WIDE, "use_sinks": True}),
@@ -558,6 +559,7 @@ ACCEPTED = [
     Case("collaborative", layers.CollaborativeAttention, {**WIDE, "shared_dim": 64}),
     Case("differential", layers.DifferentialAttention, WIDE),
 ]
+ACCEPTED = sample(ALL_ACCEPTED, ("multi_head", "sinks", "interleaved"))
 
 
 def kernels_of_cudnn(case):
@@ -644,7 +646,7 @@ def compared_cases():
         if not on_jax or case.name in PATHS:
             names = MANY if on_jax and case.name != PATHS[0] else None
             yield f"distances/{case.name}", case, names, {"jit": on_jax}
-        if on_jax and case.name == "sinks_grouped":
+        if FULL and on_jax and case.name == "sinks_grouped":
             yield f"eager_distances/{case.name}", case, FEW, {}
     for case in UNFUSED if not on_jax else ():
         yield f"distances/{case.name}", case, ("lengths", "causal_window_lengths"), {}

@@ -121,6 +121,7 @@ CASES = [
         key_bias_cancels=False,
     ),
     Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
+    Case("differential_per_token", layers.DifferentialAttention, {**SIZES, "per_token": True}, (2 * HEADS,), 2 * HEADS),
     Case("mixture_of_heads", layers.MixtureOfHeadsAttention, {**SIZES, "num_heads": 4}, (4,), 4),
     Case("re_attention", layers.ReAttention, SIZES, alike_in_training=False, rows_sum_to_one=False),
     Case("gated_by_head", layers.MultiHeadAttention, {**SIZES, "use_gate": "head"}),

@@ -28,11 +28,12 @@ LAYERS = {
     "knocking_groups": lambda *args, **kwargs: layers.KnockingHeadsAttention(
         *args, knocking=LINEAR, num_key_value_heads=2, **kwargs
     ),
+    "interleaved": lambda *args, **kwargs: layers.InterleavedHeadAttention(*args, num_pseudo_tokens=1, **kwargs),
 }
 LINEAR = ("query", "key", "value")
 
 KINDS = (layers.MultiHeadAttention, layers.GroupedQueryAttention, layers.InteractingHeadAttention)
-KINDS += (layers.KnockingHeadsAttention,)
+KINDS += (layers.KnockingHeadsAttention, layers.InterleavedHeadAttention)
 
 
 def inputs():
@@ -51,6 +52,10 @@ def built(name, **options):
 @pytest.mark.parametrize("options", OPTIONS)
 def test_same_output(name, options):
     layer, (x, mask) = built(name, **OPTIONS[options]), inputs()
+    if name == "interleaved" and options in ("gate", "norm"):  # of heads before or after they are mixed
+        with refused("interleaved heads with one pseudo-token", "InterleavedHeadAttention with num_pseudo_tokens=1"):
+            layers.absorb(layer)
+        return
     plain = layers.absorb(layer)
     assert type(plain) is layers.MultiHeadAttention and plain.name == layer.name and plain is not layer
     how = dict(use_causal_mask=True, value_mask=mask, return_attention_scores=True)
@@ -92,6 +97,7 @@ def test_every_layer_is_equal_or_refused(case):
     given = cross_inputs()
     layer = randomize(build(case.make(), *given))
     changed = getattr(layer, "interaction", "sum") != "sum" or "value_mlp" in getattr(layer, "knocking", ())
+    changed |= getattr(layer, "num_pseudo_tokens", 1) > 1
     if type(layer) in KINDS and not changed:
         np.testing.assert_allclose(layers.absorb(layer)(*given), layer(*given), rtol=1e-5, atol=1e-5)
     else:

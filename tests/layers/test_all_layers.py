@@ -56,6 +56,7 @@ UNUSUAL = {
 FUSED = ("multi_head", "gated", "interacting_sum", "interacting_pairwise", "relative", "rotary", "grouped_query")
 FUSED += ("multi_query", "graph", "relative_chunks", "mixture_of_heads", "gated_by_head")
 FUSED += ("knocking_heads", "knocking_heads_linear", "multi_head_explicit", "interleaved", "collaborative")
+FUSED += ("differential_per_token",)
 
 
 @each_layer

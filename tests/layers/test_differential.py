@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
+from keras_headattn.layers import CallState
 from tests.layers import oracles, oracles_variants
 from tests.layers.harness import (
     BATCH,
@@ -338,3 +339,45 @@ def test_a_copy_gives_the_same():
     again.build(x.shape, x.shape)
     copy_weights(layer, again)
     check_close(again(x, x), layer(x, x), DOUBLE)
+
+
+# ------------------------------------------------------------------------------------------------- the second version
+
+
+@pytest.mark.parametrize("options", [{}, {"qk_norm": True, "use_gate": "head"}, {"query_chunk_size": 2}], ids=str)
+def test_equations_per_token(options):
+    x, mask = self_input(dtype="float64"), random_mask((BATCH, QUERIES, QUERIES))
+    mask[1, 2] = False
+    layer = build(make(per_token=True, **options), x)
+    query, key, value = (array(layer.project(name, x, CallState())) for name in ("query", "key", "value"))
+    assert query.shape[1] == 2 * HEADS and key.shape[1] == value.shape[1] == HEADS
+    query, key = layer.place("query", query, np.arange(QUERIES)), layer.place("key", key, np.arange(QUERIES))
+    share = 1 / (1 + np.exp(-x @ array(layer.lambda_kernel)))
+    gates = array(layer.project("gate", x, CallState())) if "use_gate" in options else np.ones((BATCH, HEADS, 1, 1))
+    expected = np.zeros((BATCH, HEADS, QUERIES, layer.value_dim))
+    for b, h in np.ndindex(BATCH, HEADS):
+        parts = []
+        for i in (2 * h, 2 * h + 1):
+            logits = array(query)[b, i] @ array(key)[b, h].T * KEY_DIM**-0.5
+            maps = np.exp(logits) * mask[b]
+            maps = maps / np.maximum(maps.sum(axis=1, keepdims=True), 1e-300)
+            parts.append(maps @ value[b, h])
+        expected[b, h] = gates[b, h] * (parts[0] - share[b, :, h : h + 1] * parts[1])
+    merged = np.einsum("bhnd,hdo->bno", expected, array(layer.output_dense.kernel)) + array(layer.output_dense.bias)
+    check_close(layer(x, x, attention_mask=mask), merged, DOUBLE)
+    output, weights = layer(x, x, attention_mask=mask, return_attention_scores=True)
+    check_close(output, merged, DOUBLE)
+    assert weights.shape == (BATCH, 2 * HEADS, QUERIES, QUERIES)
+
+
+def test_decoding_per_token():
+    x = self_input(dtype="float64")
+    layer = build(make(per_token=True), x)
+    whole, cache, steps = layer(x, x, use_causal_mask=True), layer.init_cache(BATCH, QUERIES), []
+    for i in range(QUERIES):
+        piece = x[:, i : i + 1]
+        output, cache = layer(piece, piece, cache=cache, index=i, use_causal_mask=True)
+        steps.append(output)
+    check_close(np.concatenate(steps, axis=1), array(whole), DOUBLE)
+    assert cache["key"].shape == (BATCH, HEADS, QUERIES, KEY_DIM)
+    assert layers.DifferentialAttention.from_config(layer.get_config()).per_token

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_headattn.layers import DisentangledMaskAttention, State
+from keras_headattn.layers import CallState, DisentangledMaskAttention
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
 from tests.layers.harness import array, copy_weights
 
@@ -49,8 +49,8 @@ def test_golden_weights_and_output(vectors, transcribed):
     close(weights, vectors["A_hat"])
     close(output, vectors["context"])
     close(transcribed.gamma(), vectors["gamma"])
-    close(transcribed.project_query(x, State()), vectors["Q"])
-    entry = transcribed.project_key_value(y, y, State())
+    close(transcribed.project_query(x, CallState()), vectors["Q"])
+    entry = transcribed.project_key_value(y, y, CallState())
     close(entry["key"], vectors["K"])
     close(entry["value"], vectors["V"])
     for alpha, expected in ((1.0, "A_bar_masked"), (0.0, "A_masked"), (0.5, "A_hat_masked")):

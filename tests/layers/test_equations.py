@@ -26,7 +26,7 @@ from tests.layers.harness import (
 DOUBLE = 1e-13
 # Compared with oracles of their own, in oracles_variants.py and tests/positions.
 ELSEWHERE = ("grouped_query", "multi_query", "dynamically_composable", "differential", "rotary", "options")
-ELSEWHERE += ("mixture_of_heads", "re_attention")
+ELSEWHERE += ("differential_per_token", "mixture_of_heads", "re_attention")
 ELSEWHERE += ("knocking_heads", "knocking_heads_linear", "multi_head_explicit", "collaborative")
 ELSEWHERE += ("multi_token", "multi_token_normed", "interleaved")
 each_layer = each([case for case in CASES if case.name not in ELSEWHERE])

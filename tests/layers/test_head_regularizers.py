@@ -45,7 +45,7 @@ def test_multi_head_attention(regularizer):
     output, weights = layer(*inputs, attention_mask=mask, return_attention_scores=True)
     check_close(output, plain(*inputs, attention_mask=mask))
     assert not plain.losses
-    values = layer.project_key_value(inputs[2], inputs[1], layers.State())["value"]
+    values = layer.project_key_value(inputs[2], inputs[1], layers.CallState())["value"]
     parts = {"weights": weights, "outputs": np.matmul(array(weights), array(values)), "values": values}
     real = mask.any(1) if regularizer.of == "values" else mask.any(2)
     assert loss_of(layer) == pytest.approx(float(regularizer(parts[regularizer.of], real)), rel=1e-5)

@@ -93,5 +93,5 @@ def test_no_private_method_is_overridden(room):
 
 
 def test_an_override_of_a_private_method_is_found():
-    wrong = type("Wrong", (layers.MultiHeadAttention,), {"_gate": None, "_own": None})
-    assert list(private_overrides(wrong)) == ["Wrong._gate, of Attention"]
+    wrong = type("Wrong", (layers.MultiHeadAttention,), {"_queries": None, "_own": None})
+    assert list(private_overrides(wrong)) == ["Wrong._queries, of Attention"]

@@ -17,7 +17,7 @@ SIZES += ("intermediate_dim", "hidden_dim", "filters", "strides", "max_distance"
 BOOLEANS = ("use_bias", "use_gate", "use_sinks", "qk_norm", "flash_attention", "convolve_first", "static")
 BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out", "detach_neighbours")
 BOOLEANS += ("mix_logits", "head_norm", "output_gate")
-BOOLEANS += ("downsample", "gated", "transform_scale", "normalize_first", "interleaved", "truncate")
+BOOLEANS += ("downsample", "gated", "transform_scale", "interleaved", "truncate")
 BOOLEANS += ("bidirectional", "endpoint")
 KINDS = {
     SIZES: (0, -1, 10**30, 2.0, True, "2", object()),

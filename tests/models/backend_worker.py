@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
-from keras_headattn.decoding import Searcher
+from keras_headattn.decoding import Generator, Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.models import T5, ElectraPretraining, GraphWriter, Transformer
+from keras_headattn.models import T5, CausalLM, ElectraPretraining, GraphWriter, Transformer
 from keras_headattn.optimizers import AdamWeightDecay
 from tests.models import onnx_worker
 from tests.models.electra import given_numbers, texts
@@ -51,6 +51,17 @@ def constrained(model, source):
     return {name: keras.ops.convert_to_numpy(value) for name, value in out.items()}
 
 
+def continued(model):
+    """Name to array: logits, continuations of texts of unequal length, and a step of training."""
+    ids = sentences()["target"]
+    model.compile(keras.optimizers.SGD(0.5), LabelSmoothedCrossentropy(), **RUN)
+    out = {"logits": model.predict(ids, verbose=0)}
+    for name, options in (("greedy", {"temperature": 0, "repetition_penalty": 1.2}), ("beams", {"beam_size": 3})):
+        found = Generator(model, 6, end_ids=(3,), **options)(ids, np.array([6, 4]))
+        out |= {f"{name}_{each}": keras.ops.convert_to_numpy(found[each]) for each in ("tokens", "scores")}
+    return out | {"loss": np.array(model.train_on_batch(ids, ids)), "trained": model.predict(ids, verbose=0)}
+
+
 def classified(model, inputs, labels):
     """Name to array: logits, and the loss of a step of training."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -80,7 +91,7 @@ def results(path):
         with np.load(data) as given:
             return pretrained(model, dict(given))
     if not data.exists():
-        return translated(model)
+        return continued(model) if isinstance(model, CausalLM) else translated(model)
     with np.load(data) as given:
         inputs = tuple(given[name] for name in sorted(given) if name.startswith("arr"))
         return classified(model, inputs if len(inputs) > 1 else inputs[0], given["labels"])

@@ -1,4 +1,4 @@
-"""Small `Bert`s and heads, token ids for them, and weights of Hugging Face's encoders moved into them by hand."""
+"""Small encoders and heads, token ids for them, and weights of Hugging Face's encoders moved into them by hand."""
 
 import functools
 
@@ -9,11 +9,11 @@ from keras_headattn.models import (
     Bert,
     EncoderClassifier,
     MaskedLM,
+    ModernBert,
     ReplacedTokenDetector,
     SpanAnswerer,
     TokenClassifier,
 )
-from keras_headattn.positions import RotaryPositions
 from tests.layers.harness import randomize
 
 VOCABULARY, WIDTH, HEADS, LENGTH = 13, 12, 3, 10
@@ -24,11 +24,7 @@ OF = {
     "bert": {},
     "roberta": {"num_segments": 0, "pad_id": 1, "skip_padding": True, "norm_epsilon": 1e-5, "pooler": False},
     "electra": {"embedding_dim": 8, "pooler": False},
-    "modernbert": {
-        **{"num_segments": 0, "pad_id": 1, "max_length": 0, "norm_epsilon": 1e-5, "pooler": False},
-        **{"normalize_first": True, "gated": True, "use_bias": False, "sliding_window": 2, "num_layers": 4},
-        **{"relative_positions": RotaryPositions(160_000), "local_positions": RotaryPositions(10_000)},
-    },
+    "modernbert": {"pad_id": 1, "sliding_window": 2, "num_layers": 4},
 }
 
 
@@ -36,14 +32,15 @@ def make(kind="bert", randomly=True, **arguments):
     """A built encoder, all of whose weights are seeded random numbers if so asked. Luong attention has one head."""
     if arguments.get("attention") == "luong":
         arguments = {"num_heads": 1, **arguments}
-    model = Bert(
+    cls, length = (ModernBert, {}) if kind == "modernbert" else (Bert, {"max_length": LENGTH})
+    model = cls(
         **{
             "vocabulary_size": VOCABULARY,
             "hidden_dim": WIDTH,
             "intermediate_dim": 10,
             "num_layers": 2,
             "num_heads": HEADS,
-            "max_length": LENGTH,
+            **length,
             **OF[kind],
             **arguments,
         }

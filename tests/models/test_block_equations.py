@@ -125,7 +125,7 @@ def random_states(seed, length):
 def test_encoder_block(normalize_first, activation):
     x, real = random_states(0, 5)
     real[1] = False
-    layer = EncoderBlock(CASES[0].make(), 10, activation=activation, normalize_first=normalize_first)
+    layer = EncoderBlock(CASES[0].make(), 10, activation=activation, normalization="pre" if normalize_first else "post")
     layer.build(x.shape)
     weights = Weights(randomize(layer))
     expected = [encoder_block(weights, x[b].astype("float64"), real[b], activation, normalize_first) for b in range(2)]
@@ -138,7 +138,7 @@ def test_decoder_block(normalize_first, activation):
     x, _ = random_states(0, 4)
     memory, real = random_states(1, 5)
     real[1] = False
-    layer = DecoderBlock(CASES[0].make(), 10, activation=activation, normalize_first=normalize_first)
+    layer = DecoderBlock(CASES[0].make(), 10, activation=activation, normalization="pre" if normalize_first else "post")
     layer.build(x.shape, memory.shape)
     weights = Weights(randomize(layer))
     expected = [

@@ -21,8 +21,8 @@ REAL = TOKENS != 0
 TOLERANCE = 5e-6
 
 
-def block(cls, normalize_first=False, **arguments):
-    layer = cls(MultiHeadAttention(2, 4), 10, normalize_first=normalize_first, **arguments)
+def block(cls, normalization="post", **arguments):
+    layer = cls(MultiHeadAttention(2, 4), 10, normalization=normalization, **arguments)
     shape = (2, 5, WIDTH)
     layer.build(*[shape] * (1 if cls is EncoderBlock else 2))
     return randomize(layer)
@@ -35,26 +35,39 @@ def embedded(tokens=TOKENS):
     return x, keras.ops.convert_to_tensor(array(x))
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_encoder_honours_and_keeps_the_mask_of_keras(normalize_first):
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_encoder_honours_and_keeps_the_mask_of_keras(normalization):
     masked, plain = embedded()
-    first, second = block(EncoderBlock, normalize_first), block(EncoderBlock, normalize_first)
+    first, second = block(EncoderBlock, normalization), block(EncoderBlock, normalization)
     output = second(first(masked))
     np.testing.assert_array_equal(output._keras_mask, REAL)
     expected = second(first(plain, mask=REAL), mask=REAL)
     check_close(array(output)[REAL], array(expected)[REAL], TOLERANCE)
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_decoder_honours_and_keeps_the_masks_of_keras(normalize_first):
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_decoder_honours_and_keeps_the_masks_of_keras(normalization):
     target, plain_target = embedded(TOKENS[:, ::-1])  # padding first, which causality does not hide
     memory, plain_memory = embedded()
-    layer = block(DecoderBlock, normalize_first)
+    layer = block(DecoderBlock, normalization)
     output = layer(target, memory)
     real = REAL[:, ::-1]
     np.testing.assert_array_equal(output._keras_mask, real)
-    expected = layer(plain_target, plain_memory, memory_mask=REAL, attention_mask=real[:, None])
-    check_close(array(output)[real], array(expected)[real], TOLERANCE)
+    expected = array(layer(plain_target, plain_memory, memory_mask=REAL, attention_mask=real[:, None]))
+    check_close(array(output)[real], expected[real], TOLERANCE)
+    output = layer(plain_target, plain_memory, mask=real, memory_mask=REAL)
+    check_close(array(output)[real], expected[real], TOLERANCE)
+
+
+@pytest.mark.parametrize("cls, arguments", [(EncoderBlock, {}), (DecoderBlock, {"cross_attention": []})])
+def test_time_distributed_passes_the_mask_on(cls, arguments):
+    tokens = np.stack([TOKENS, TOKENS[:, ::-1]], axis=1)  # (B, texts, n)
+    layer = cls(MultiHeadAttention(2, 4), intermediate_dim=8, **arguments)
+    embedding = keras.layers.Embedding(7, WIDTH, mask_zero=True)
+    output = array(keras.layers.TimeDistributed(layer)(embedding(tokens)))
+    for text in range(2):
+        real = tokens[:, text] > 0
+        check_close(output[:, text][real], array(layer(embedding(tokens[:, text])))[real], TOLERANCE)
 
 
 @pytest.mark.parametrize("cls, arguments", [(FeedForward, (4,)), (SinusoidalPositions, ()), (LearnedPositions, (5,))])

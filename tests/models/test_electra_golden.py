@@ -74,7 +74,8 @@ def check_gradients(model, gradients, data):
         for name, variable in weights_by_name(head).items():
             found, theirs = gradients.pop(id(variable), None), names_of(head).find(name)
             if found is not None:
-                check(store(name, found, "torch"), expected[theirs], 2e-6 * max(1, np.abs(expected[theirs]).max()))
+                # Sums of float32, whose order depends on the CPU.
+                check(store(name, found, "torch"), expected[theirs], 5e-6 * max(1, np.abs(expected[theirs]).max()))
     assert not gradients and len(given) == 82
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_headattn import layers
 from keras_headattn.layers import EvolvingAttention, MultiHeadAttention, TalkingHeadsAttention
-from keras_headattn.models import Bert, EncoderClassifier, TokenClassifier
+from keras_headattn.models import Bert, EncoderClassifier, ModernBert, TokenClassifier
 from tests.layers.harness import copy_weights
 from tests.models.encoders import (
     EVOLVING,
@@ -100,7 +100,7 @@ def test_embeddings():
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
     x = x * array(model.embedding_norm.gamma) + array(model.embedding_norm.beta)
     kernel, bias = map(array, model.embedding_projection.weights)
-    check_close(model.embed(inputs["token_ids"], inputs["segment_ids"], False), x @ kernel + bias, 1e-5)
+    check_close(model.embed(inputs, False), x @ kernel + bias, 1e-5)
 
 
 def test_pooler_and_segments():
@@ -169,6 +169,15 @@ def test_padding_with_evolving_attention(kind, kernel_size):
     found = states(model, ids)
     assert np.isfinite(found).all()
     check_close(found[0], expected[0], TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "own, sizes", [({"key_dim": 5}, (HEADS, 5, 0.1)), ({"num_heads": 6, "dropout": 0.3}, (6, 2, 0.3))]
+)
+def test_a_partial_keeps_its_arguments(own, sizes):
+    model = make(attention=functools.partial(MultiHeadAttention, **own), hidden_dim=12, attention_dropout=0.1)
+    layer = model.blocks[0].attention
+    assert (layer.num_heads, layer.key_dim, layer.dropout) == sizes
 
 
 def test_maps_travel_through_the_blocks():
@@ -240,7 +249,7 @@ def test_dropout():
 )
 def test_config(kind, attention):
     model = make(kind, attention=attention, activation="gelu_tanh", seed=1)
-    again = Bert.from_config(json.loads(json.dumps(model.get_config())))
+    again = type(model).from_config(json.loads(json.dumps(model.get_config())))
     assert again.get_config() == model.get_config()
     again.build()
     assert paths(again) == paths(model)
@@ -278,7 +287,7 @@ def test_file_of_an_encoder(tmp_path):
 def test_parameters(size, pooler, plain, convolutions):
     """Wang et al. 2021, table 3; ModernBERT's of Hugging Face. In a graph, whose variables are not made."""
     with tf.Graph().as_default():
-        model = Bert.from_size(size, attention="evolving")
+        model = (ModernBert if "modern" in size else Bert).from_size(size, attention="evolving")
         model.build()
     maps = sum(np.prod(weight.shape) for weight in model.weights if weight.name in ("map_kernel", "map_bias"))
     assert (model.count_params() - maps, maps, model.pooler is not None) == (plain, convolutions, pooler)

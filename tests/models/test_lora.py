@@ -8,7 +8,7 @@ import pytest
 
 from keras_headattn.interop import copy_attention, to_hugging_face
 from keras_headattn.layers import MultiHeadAttention, enable_lora, merge_lora
-from keras_headattn.models import T5, EncoderClassifier
+from keras_headattn.models import T5, CausalLM, EncoderClassifier
 from keras_headattn.optimizers import AdamWeightDecay, Repulsive, layerwise_rates
 from tests.layers.harness import array, randomize
 from tests.models.encoders import make as make_encoder
@@ -30,10 +30,17 @@ def t5():
     return randomize(model)
 
 
+def causal_lm():
+    model = CausalLM(13, 1, 12, 16, num_heads=3, tie_output=False)
+    model.build()
+    return randomize(model)
+
+
 MODELS = {
     "Bert": (make_encoder, IDS, lambda model: model, 16),
     "EncoderClassifier": (classifier, IDS, lambda model: model.encoder, 18),
     "Transformer": (make, sentences(), lambda model: model, 24),
+    "CausalLM": (causal_lm, IDS, lambda model: model, 8),
     "T5": (t5, sentences(), lambda model: model, 26),  # with the tables of positions of both sides
 }
 

@@ -1,4 +1,4 @@
-"""The parts of ModernBERT in `Bert`: windows, two rotary bases, pre-norm blocks, gates; and packed texts."""
+"""`ModernBert`: windows, two rotary bases, pre-norm blocks, gates; and packed texts in all encoders."""
 
 import keras
 import numpy as np
@@ -6,8 +6,7 @@ import pytest
 from scipy.special import erf
 
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import Bert, MaskedLM
-from keras_headattn.positions import BucketPositions
+from keras_headattn.models import MaskedLM, ModernBert
 from tests.layers.harness import randomize
 from tests.models.encoders import HEADS, VOCABULARY, WIDTH, make, make_head, sentences
 from tests.models.small import array, check_close
@@ -127,16 +126,17 @@ def test_mixed_precision(dtype):
 
 
 def test_a_file(tmp_path):
-    """Learned positions are shared: one table of the global blocks and one of the others, or one of all."""
-    ids = sentences(pad_id=1)
-    for local, tables in ((BucketPositions(8, 5), 2), (None, 1)):
-        model = make("modernbert", relative_positions=BucketPositions(4, 5), local_positions=local)
-        found = [weight.path for weight in model.weights if "positions" in weight.path]
-        assert len(found) == tables, found
-        model.save(tmp_path / "model.keras")
-        loaded = keras.saving.load_model(tmp_path / "model.keras")
-        np.testing.assert_array_equal(states(loaded, ids), states(model, ids))
-        assert len(loaded.weights) == len(model.weights)
+    ids, model = sentences(pad_id=1), make("modernbert", max_wavelength=50.0, local_max_wavelength=20.0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(states(loaded, ids), states(model, ids))
+    assert np.abs(states(make("modernbert"), ids) - states(model, ids)).max() > 1e-3
+
+
+def test_segments_are_ignored():
+    ids, model = sentences(pad_id=1), make("modernbert")
+    found = states(model, {"token_ids": ids, "segment_ids": np.ones_like(ids)})
+    np.testing.assert_array_equal(found, states(model, ids))
 
 
 @pytest.mark.parametrize("attention", ["evolving", "mixture_of_heads"])
@@ -153,13 +153,13 @@ def test_training(attention):
 
 def test_windows_are_of_blocks():
     """Those of a layer stay where the model has none."""
-    given = dict(num_layers=7, num_heads=HEADS, hidden_dim=WIDTH, intermediate_dim=10, max_length=0)
+    given = dict(num_layers=7, num_heads=HEADS, hidden_dim=WIDTH, intermediate_dim=10)
     windows = {}
     for name, arguments in (
         ("model", dict(sliding_window=5, global_every=2)),
-        ("layer", dict(attention=MultiHeadAttention(2, 4, sliding_window=4))),
+        ("layer", dict(attention=MultiHeadAttention(2, 4, sliding_window=4), sliding_window=None)),
     ):
-        model = Bert(VOCABULARY, **given, **arguments)
+        model = ModernBert(VOCABULARY, **given, **arguments)
         model.build()
         windows[name] = [block.attention.sliding_window for block in model.blocks]
     assert windows == {"model": [None, 5, None, 5, None, 5, None], "layer": [4] * 7}

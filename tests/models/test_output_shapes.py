@@ -32,6 +32,11 @@ MODELS = {
     "SpanAnswerer": lambda: (models.SpanAnswerer(encoder()), {"token_ids": IDS, "answer_mask": IDS}),
     "Transformer": lambda: (shared(), sentences()),
     "T5": lambda: (models.T5(13, 8, 16, num_layers=1, num_heads=2, key_dim=4), sentences()),
+    "CausalLM": lambda: (models.CausalLM(13, 1, 8, num_heads=2), IDS),
+    "CausalLM, documents": lambda: (
+        models.CausalLM(13, 1, 8, num_heads=2),
+        {"token_ids": IDS, "sequence_ids": IDS * 0},
+    ),
     "SentenceClassifier": lambda: (make_classifier(), IDS),
     "SentencePairClassifier": lambda: (make_classifier(pair=True), (IDS, IDS)),
     "RationaleReader": lambda: (models.RationaleReader(2, 3, lstm_dim=4, pooling_dim=4, hidden_dim=4), STATES),

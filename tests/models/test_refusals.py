@@ -40,6 +40,13 @@ test_transformer = refusals(
         )
         for name in ("attention", "decoder_attention", "cross_attention")
     ),
+    *(
+        (lambda own=own: transformer(attention=functools.partial(layers.MultiHeadAttention, **own)), name, received)
+        for own, name, received in (
+            ({"num_heads": 3}, "`num_heads`", "num_heads=3 for a width of 16"),
+            ({"num_heads": 0}, "`num_heads`", "num_heads=0"),
+        )
+    ),
     (lambda: transformer()(IDS), "`inputs`", ""),
     (lambda: transformer()({"source": IDS}), "`inputs`", "source"),
     (lambda: small.make(positions=LearnedPositions(4))(small.sentences()), "`max_length`", "a sequence of 5"),
@@ -81,6 +88,82 @@ test_graph_writer = refusals(
 )
 
 
+# ------------------------------------------------------------------------------------------- language models
+
+
+language_model = functools.partial(models.CausalLM, 10, num_layers=1, hidden_dim=16, num_heads=4)
+learned = functools.partial(language_model, positions="learned", max_length=4)
+
+
+def read(name="multi_head", ids=IDS, **inputs):
+    language_model(attention=name, positions="none")({"token_ids": ids, **inputs})
+
+
+def prefill(name="multi_head", ids=IDS, positions="none", max_length=None, **arguments):
+    model = language_model(attention=name, positions=positions, max_length=max_length)
+    model.build()
+    model.prefill(ids, model.init_cache(2, 6), **arguments)
+
+
+def trim(name):
+    model = language_model(attention=name)
+    model.build()
+    model.trim_cache(model.init_cache(2, 6), 3)
+
+
+test_causal_lm = refusals(
+    *values(language_model, attention=("nothing", 3), dropout=(1.5,), num_heads=(0, 3), num_layers=(0,)),
+    *values(language_model, normalization=("middle",), positions=("rotary",), max_length=(0,)),
+    *values(language_model, logits_soft_cap=(0,), embedding_scale=(-1,), intermediate_dim=(0,), loss_chunk_size=(0,)),
+    *(
+        (functools.partial(language_model, attention=name), "`attention` must be causal", f"attention={cls}")
+        for name, cls in (("re_attention", "ReAttention"), ("graph", "GraphAttention"))
+    ),
+    (
+        lambda: language_model(attention=["multi_head", layers.EvolvingAttention(4, 4, role="encoder")]),
+        "`attention` must be causal",
+        "role='encoder'",
+    ),
+    (lambda: language_model(attention=[]), "`attention`", "attention=[]"),
+    (lambda: language_model(attention=MULTI_HEAD, attention_arguments={"use_gate": True}), "`attention_arguments`", ""),
+    (lambda: language_model(attention_arguments={"key_dim": 0}), "`attention`", ""),
+    *(
+        (functools.partial(language_model, attention=name), 'positions="learned"', cls)
+        for name, cls in (("collaborative", "CollaborativeAttention"), ("synthesizer", "SynthesizerAttention"))
+    ),
+    (lambda: language_model(attention_arguments={"key_dim": 3}).build(), "even number of features", 3),
+    (lambda: language_model(positions="learned"), "`max_length`", "max_length=None"),
+    (
+        lambda: language_model(intermediate_dim=8, feed_forward=layers.FeedForward(9)),
+        "`intermediate_dim`",
+        "intermediate_dim=8, and 9",
+    ),
+    (
+        lambda: language_model(num_heads=4, attention="grouped_query", attention_arguments={"num_key_value_heads": 3}),
+        "`num_key_value_heads`",
+        3,
+    ),
+    (lambda: models.CausalLM.from_size("huge"), "`size`", "size='huge'"),
+    (lambda: read(ids=IDS + 9), "Token ids", 10),
+    (lambda: read(ids=-IDS), "Token ids", -1),
+    (lambda: read(padding_mask=IDS), "`inputs`", "['padding_mask', 'token_ids']"),
+    (lambda: learned()(IDS), "max_length=4", "5 tokens"),
+    (lambda: prefill(positions="learned", max_length=4), "`tokens`", "5 tokens"),
+    (lambda: prefill(ids=IDS[:, :0]), "`token_ids`", "(2, 0)"),
+    (lambda: prefill(first=np.array([0, 5])), "`first`", "[0, 5]"),
+    (lambda: prefill(chunk_size=0), "`chunk_size`", 0),
+    (lambda: prefill(ids=np.ones((2, 7), "int32")), "`index`", "index=0"),
+    *(
+        case
+        for name in ("evolving", "synthesizer")
+        for case in (
+            (functools.partial(read, name, sequence_ids=IDS), "`sequence_ids`", ""),
+            (functools.partial(prefill, name, first=np.zeros(2, "int32")), "`first`", ""),
+        )
+    ),
+    (lambda: trim("evolving"), "`trim_cache`", "EvolvingAttention"),
+)
+
 # -------------------------------------------------------------------------------------------------- encoders
 
 
@@ -90,10 +173,11 @@ def classifier(*arguments, encoder="bert", **named):
 
 test_bert = refusals(
     *values(encoders.make, vocabulary_size=(0,), num_segments=(-1,), num_heads=(5,), attention=("heads",)),
-    *values(encoders.make, attention_dropout=(1,), pad_id=(13,), global_every=(0,), relative_positions=(3,)),
+    *values(encoders.make, attention_dropout=(1,), pad_id=(13,)),
+    *values(lambda **given: encoders.make("modernbert", **given), global_every=(0,), sliding_window=(0,)),
     *values(encoders.make, dropout=(-0.1,), initializer_range=(0,)),
     (lambda: encoders.make()({"token_ids": IDS, "padding_mask": IDS}), "`inputs`", "['padding_mask', 'token_ids']"),
-    (lambda: encoders.make("roberta")(encoders.pairs()), "`inputs`", "['segment_ids', 'token_ids'], num_segments=0"),
+    (lambda: encoders.make("roberta")(encoders.pairs()), "`inputs`", "['segment_ids', 'token_ids'] of bert"),
     *(
         (lambda kind=kind: encoders.make(kind)(np.ones((1, 11), "int32")), "10 tokens", "a sequence of 11")
         for kind in ("bert", "roberta")

@@ -95,7 +95,7 @@ def test_maps_are_passed_on_and_can_be_read():
 def test_stochastic_depth_drops_whole_sublayers_of_examples():
     """An example's sublayer is left out, or scaled so that the mean is kept."""
     block = layers.EncoderBlock(
-        layers.MultiHeadAttention(2, 4), 8, dropout=0.0, normalize_first=True, stochastic_depth=0.25, seed=3
+        layers.MultiHeadAttention(2, 4), 8, dropout=0.0, normalization="pre", stochastic_depth=0.25, seed=3
     )
     x = np.random.default_rng(0).normal(size=(400, 3, 8)).astype("float32")
     block.build(x.shape)

@@ -21,6 +21,7 @@ def head(cls, *arguments, **given):
 MAKERS = {
     models.Transformer: lambda **given: models.Transformer(9, **given),
     models.T5: lambda **given: models.T5(9, **given),
+    models.CausalLM: lambda **given: models.CausalLM(9, **given),
     models.Bert: lambda **given: models.Bert(**{**BERT, **given}),
     models.EncoderClassifier: head(models.EncoderClassifier, 2),
     models.TokenClassifier: head(models.TokenClassifier, 2),

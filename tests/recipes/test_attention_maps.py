@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_headattn.analysis import attention_maps
 from recipes.attention_maps import main
 from recipes.engine.config import override
-from recipes.engine.fine_tuning import make_tokenizer
+from recipes.engine.encoders import make_tokenizer
 from recipes.engine.run import Run
 from recipes.engine.texts.training import keep_labels
 from recipes.glue import __main__ as glue

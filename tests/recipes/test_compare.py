@@ -12,12 +12,12 @@ from recipes.classify.__main__ import RECIPE
 from recipes.classify.modelling import make_classifier
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.train import score, targets_of, tokenizer_of
-from recipes.compare import main
-from recipes.engine.comparing import paired_test
+from recipes.compare import main, read_predictions
 from recipes.engine.config import override
 from recipes.engine.run import Run
+from recipes.engine.tables import paired_test
 from recipes.engine.texts.data import load_corpora
-from recipes.engine.texts.runs import read_predictions, runs_of
+from recipes.engine.texts.predicting import runs_of
 from recipes.engine.texts.training import keep_labels
 from tests.recipes.commands import drawn
 from tests.refusals import refused
@@ -148,7 +148,7 @@ def test_heatmaps(runs, tmp_path, figures):
     # Of two models two heads and their sum, each with a label and at least four words and signs.
     assert len(drawn(figures[0])) == 6 and min(drawn(figures[0])) > 4
     main([*arguments, str(tmp_path / "one.png"), "--heads", "2"])
-    assert figures[1].axes[0].texts[0].get_text().startswith("head 2,")
+    assert figures[1].axes[0].texts[0].get_text() == "head 2"
     arguments.insert(-1, "a film")
     main([*arguments, str(tmp_path / "heads.html")])
     page = (tmp_path / "heads.html").read_text()

@@ -16,7 +16,7 @@ from tests.recipes.commands import ROOT, all_configs
 MISTAKES = [
     ("classify evaluate {tmp}/nosuch", "There is no run in"),
     ("classify --train {tmp}/a.csv --run /proc/x", "--run must be a folder that can be written to"),
-    ("imagenet --train {tmp}", "(data are named by --images or --records"),
+    ("imagenet --train {tmp}", "(data are named by --images, --records, --tfds or --embedded)"),
     (
         "translate --attention evolving --attention-arguments alhpa=1 --cross-attention multi_head",
         "--attention-arguments: EvolvingAttention has no such argument. Received: alhpa",
@@ -51,6 +51,9 @@ MISTAKES = [
         "--repulsive-arguments: Repulsive has no such argument. Received: stepsize (did you mean step_size?)",
     ),
     ("glue --repulsive svgd --repulsive-arguments smoothing=1", "`smoothing` must be bool. Received: smoothing=1"),
+    ("lm --attention-arguments use_gate=heads", "`use_gate` must be True, False or 'head'. Received: use_gate='heads'"),
+    ("lm --attention-arguments qk_norm=yes", "`qk_norm` must be bool. Received: qk_norm='yes'"),
+    ("lm --callback-arguments gradient_norm=no", "`gradient_norm` must be bool. Received: gradient_norm='no'"),
     ("glue --repulsive-arguments step_size=1", "--repulsive-arguments is for --repulsive. Received: "),
     (
         "glue --optimizer electra --optimizer-arguments clipnrom=1.0",
@@ -101,6 +104,9 @@ MISTAKES = [
     ("tag --train {tmp}/a.conll --checkpoint nosuch", "`--checkpoint` must be a checkpoint on this machine"),
     ("rationales --embedded --checkpoint nosuch", "`--checkpoint` must be a checkpoint on this machine"),
     ("graphs --num-heads 7", "--num-heads must divide"),
+    ("tag --embedded --size bert_tiny --num-heads 5", "Received: num_heads=5 for a width of 128"),
+    ("rationales --embedded --size bert_tiny --num-heads 5", "Received: num_heads=5 for a width of 128"),
+    ("answer --embedded --checkpoint {tmp}/bert --num-heads 5", "Received: num_heads=5 for a width of 96"),
     ("graphs --train {tmp}/a.csv --validation {tmp}/a.csv", "Graphs are read from"),
     ("pretrain --num-heads 7", "--num-heads must divide"),
     ("imagenet --images {tmp}/empty", "Give --train-split. Received: folders none"),
@@ -140,6 +146,8 @@ def reported(tmp_path_factory):
     }.items():
         (folder / name).write_text(text)
     (folder / "empty").mkdir()
+    (folder / "bert").mkdir()
+    (folder / "bert" / "config.json").write_text('{"hidden_size": 96, "num_attention_heads": 4}')
     runs = {"glue_run": {"recipe": "glue"}, "other_version": {"recipe": "classify", "frobnicate": 3}}
     runs |= {"edited": {"recipe": "classify", "epochs": "x"}, "begun": {"recipe": "classify", "train": ["a.csv"]}}
     for name, settings in runs.items():
@@ -166,7 +174,7 @@ def test_reported_early(number, reported):
 
 @pytest.mark.parametrize("config", all_configs().values(), ids=list(all_configs()))
 def test_the_attention_of_named_settings_is_accepted(config):
-    from recipes.engine.heads import check_attentions
+    from recipes.engine.modelling import check_attentions
 
     check_attentions(config)
 

@@ -1,4 +1,4 @@
-"""The options of all recipes, as `train --help` lists them."""
+"""The options of all recipes, as `train --help` and `train --help all` list them."""
 
 import contextlib
 import importlib
@@ -12,7 +12,7 @@ import pytest
 
 from tests.recipes.commands import ROOT, all_configs
 
-RECIPES = ("answer", "classify", "glue", "graphs", "imagenet", "pretrain", "rationales", "series", "tag", "translate")
+RECIPES = "answer classify glue graphs imagenet lm pretrain rationales series tag translate".split()
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def helped():
         patch.setenv("COLUMNS", "80")
         for name in RECIPES:
             with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
-                importlib.import_module(f"recipes.{name}.__main__").main(["train", "--help"])
+                importlib.import_module(f"recipes.{name}.__main__").main(["train", "--help", "all"])
             found[name] = text.getvalue()
     return found
 
@@ -40,6 +40,21 @@ def test_the_most_used_options_come_first(name, helped):
     assert all(f"\n  {option} " in first for option in options)
     assert len(re.findall("^  --", first, re.M)) < 20
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_help_is_that_of_the_most_used_options(name, helped, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit, match="0"):
+        importlib.import_module(f"recipes.{name}.__main__").main(["train", "--help"])
+    shown = capsys.readouterr().out
+    before, _, after = helped[name].partition("\n\ndata:")
+    epilog = after[after.index("Names for --config") :]
+    assert shown == f"{before}\n\nAll options: python -m recipes.{name} train --help all\n\n{epilog}"
+    assert len(shown.splitlines()) < 80
+    with pytest.raises(SystemExit, match="2"):
+        importlib.import_module(f"recipes.{name}.__main__").main(["train", "--help", "data"])
+    assert "--help takes nothing or all. Received: data" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -19,6 +19,7 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
         "graphs",
         "rationales",
         "imagenet",
+        "lm",
         "series",
         "sweep",
         "compare",

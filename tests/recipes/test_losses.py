@@ -28,6 +28,7 @@ CASES = {
     "graphs": dict(quiet=True, max_graphs=24, tokens_per_batch=200),
     "imagenet": COMMON,
     "imagenet mixed": COMMON | dict(mixup=0.2),
+    "lm": COMMON | dict(length=16),
     "pretrain": PRETRAIN,
     "pretrain masked_lm": PRETRAIN | dict(objective="masked_lm"),
     "rationales": COMMON | dict(train_examples=12, test_examples=4),

@@ -7,13 +7,15 @@ import numpy as np
 from keras_headattn.analysis import aopc, comprehensiveness, top_words
 from keras_headattn.data import ParallelCorpus
 from keras_headattn.metrics import bleu
+from keras_headattn.models import EncoderClassifier
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.text import embedding_width, word_vector_width
 from recipes.engine.config import override
+from recipes.engine.encoders import make_encoder
 from recipes.engine.finished import chosen_layers
-from recipes.engine.heads import make_attention
+from recipes.engine.generation import score_texts
+from recipes.engine.modelling import make_attention
 from recipes.engine.numbers import numbers_corpus
-from recipes.engine.scored_texts import score_texts
 from recipes.engine.settings import Heads
 from recipes.glue.settings import GlueConfig
 from recipes.graphs.corpus import Graph
@@ -113,6 +115,11 @@ test_glue = refusals(
     (lambda: glue(tfds="imdb_reviews", task="cola"), "--tfds", "tfds='imdb_reviews', task='cola'"),
     (lambda: glue(task="stsb", glue="GLUE", select="val_accuracy"), "accuracy", "'val_accuracy'"),
     (lambda: glue(encoding="klingon"), "--encoding", "klingon"),
+    (
+        lambda: make_encoder(GlueConfig(size="bert_tiny", max_length=513), 9, EncoderClassifier),
+        "--max-length must be at most the encoder's number of positions, 512",
+        513,
+    ),
 )
 
 test_imagenet = refusals(

@@ -7,13 +7,15 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from keras_headattn._files import write_atomically
 from recipes import sweep
-from recipes.engine import lock, paper_plots, paper_tables, subruns
+from recipes.engine import subruns
 from recipes.engine.config import save_config
-from recipes.engine.heads import check_attentions
+from recipes.engine.modelling import check_attentions
+from recipes.engine.tables import Cell, Table, corrected, markdown, published_value
 from tests.recipes.commands import ROOT
 from tests.refusals import refused
 
@@ -47,7 +49,7 @@ def runs(monkeypatch):
         return 0
 
     monkeypatch.setattr(subruns, "run", run)
-    monkeypatch.setattr(paper_plots, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
+    monkeypatch.setattr(sweep, "plot", lambda cells, table: b"\x89PNG")  # it takes its time
     return started
 
 
@@ -155,6 +157,8 @@ DATA = {
     "glue": ("--glue", "GLUE"),
     "graphs": ("--train", "a.tsv", "--validation", "b.tsv", "--test", "c.tsv"),
     "imagenet": ("--images", "folder"),
+    "lm": ("--train", "a.txt"),
+    "lm_heads_tasks": (),
     "rationales": ("--eraser", "folder"),
 }
 
@@ -187,7 +191,7 @@ def test_a_column_may_begin_with_the_runs_of_another():
     mnli, rte = configs[:2]
     assert (rte.task, rte.epochs, rte.checkpoint) == ("rte", 10, mnli.run) and mnli.checkpoint == "runs/electra_small"
     means = {
-        name: paper_tables.published_value(table, "electra_small", columns, None)
+        name: published_value(table, "electra_small", columns, None)
         for name, columns in sweep.named_table("repulsive_table3")[1].means.items()
     }
     assert means == pytest.approx({"mean": 80.0, "mean, RTE after MNLI": 80.5}, abs=0.05)
@@ -207,7 +211,7 @@ def test_rows_are_what_the_paper_names():
 @pytest.mark.parametrize("name", TABLES)
 def test_papers_tables_have_valid_settings(name):
     """Each row and column, with files and on the embedded data; published figures have a place."""
-    recipe, table, configs = planned_of(name, *DATA[TABLES[name][0].name])
+    recipe, table, configs = planned_of(name, *DATA.get(name, DATA[TABLES[name][0].name]))
     assert len({json.dumps(vars(config), default=str) for config in configs}) == len(configs)
     assert len({config.run for config in configs}) == len(table.rows) * len(table.columns)
     _, embedded, of_embedded = planned_of(name, "--embedded", "--quick")
@@ -222,6 +226,29 @@ def test_papers_tables_have_valid_settings(name):
             )
     assert set(table.headlines) in (set(), set(table.columns))
     assert {column for columns in table.means.values() for column in columns} <= set(table.columns)
+
+
+def test_differences_are_paired_by_seed():
+    """The interval is Student's over the differences, and p is Holm's; a row with one seed in common has neither."""
+    values = {
+        "plain": {1: 2.0, 2: 2.2, 3: 2.1}, "better": {1: 1.8, 2: 2.1, 3: 1.9}, "same": {1: 2.1, 2: 2.1, 3: 2.1},
+        "one": {3: 1.0},
+    }  # fmt: skip
+    measure = "validation", "loss"
+    cells = [
+        Cell(row, "", seed, {measure: (value, "")}) for row, seeds in values.items() for seed, value in seeds.items()
+    ]
+    text = markdown(cells, Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,), compared=measure))
+    differences = np.array([-0.2, -0.1, -0.2])
+    half = 4.302653 * differences.std(ddof=1) / 3**0.5  # the 97.5 % quantile of t with 2 degrees of freedom
+    (better,) = [line for line in text.splitlines() if line.startswith("| better | -")]
+    mean = differences.mean()
+    assert better == f"| better | {mean:+.4f} | {mean - half:+.4f} to {mean + half:+.4f} | 0.075 |"
+    assert corrected([0.0377, 1.0])[0] == pytest.approx(0.0754)
+    assert "| same | +0.0000 |" in text and "| one | – | – | – |" in text
+    assert "difference" not in markdown(
+        cells, Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,))
+    )
 
 
 def recipe_that(tmp_path, monkeypatch, does):
@@ -262,7 +289,7 @@ def test_a_run_that_outlives_its_sweep_is_waited_for(tmp_path, runs, monkeypatch
     with pytest.raises(SystemExit):
         start(tmp_path, "--heads", "2")
     monkeypatch.setattr(subruns, "run", whole)
-    monkeypatch.setattr(lock, "print", lambda text, **_: said.write_text(text), raising=False)
+    monkeypatch.setattr("recipes.engine.run.print", lambda text, **_: said.write_text(text), raising=False)
     start(tmp_path, "--heads", "2")
     assert left_behind[0].wait() == 0
     assert len(runs) == 2

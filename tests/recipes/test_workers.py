@@ -2,14 +2,13 @@
 
 import json
 import os
-import socket
 
 import numpy as np
 import pytest
 
 from recipes.engine.run import Run
 from recipes.translate.__main__ import RECIPE
-from tests.processes import CONTEXT
+from tests.processes import CONTEXT, free_addresses, wait
 
 SIZE = "--quick --config numbers --max-sentences 300 --validation-sentences 9 --beam-size 1 --export none"
 
@@ -25,27 +24,16 @@ def train(folder, log, tf_config, arguments):
     main([*SIZE.split(), "--run", str(folder), *arguments])
 
 
-@pytest.fixture
-def start():
-    """Starts the recipe in a process of its own, which is ended whatever happens."""
-    started = []
-
-    def run(folder, log, tf_config, *arguments):
-        started.append(CONTEXT.Process(target=train, args=(folder, log, tf_config, arguments)))
-        started[-1].start()
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
+def start(folder, log, tf_config, *arguments):
+    """Starts the recipe in a process of its own."""
+    process = CONTEXT.Process(target=train, args=(folder, log, tf_config, arguments))
+    process.start()
+    return process
 
 
 def clusters():
     """TF_CONFIG of two workers on this machine."""
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
-    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
+    addresses = free_addresses(2)
     return [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
 
 
@@ -70,16 +58,14 @@ def files(folder):
     return sorted(str(path).partition(".tfevents")[0] for path in paths if "worker-1" not in path.parts)
 
 
-def test_two_workers_end_as_two_replicas(start, tmp_path):
+def test_two_workers_end_as_two_replicas(tmp_path):
     run, expected = tmp_path / "workers", tmp_path / "replicas"
     logs = [tmp_path / name for name in ("chief.log", "worker.log", "replicas.log")]
     processes = [
         start(run, log, config, "--strategy", "multi_worker") for log, config in zip(logs[:2], clusters(), strict=True)
     ]
     processes.append(start(expected, logs[2], None, "--replicas", "2"))
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0], [log.read_text() for log in logs]
+    assert wait(processes) == [0, 0, 0], [log.read_text() for log in logs]
     (variables, history, translations), (other_variables, other_history, other_translations) = end(run), end(expected)
     assert variables.keys() == other_variables.keys() and len(history) == 2
     for name, value in other_variables.items():

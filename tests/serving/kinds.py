@@ -15,6 +15,7 @@ from keras_headattn.models import (
     Bert,
     EncoderClassifier,
     GraphWriter,
+    ModernBert,
     SpanAnswerer,
     TokenClassifier,
     Transformer,
@@ -85,11 +86,12 @@ class Export:
         return tf.saved_model.load(self.path)
 
 
-def export_all(folder):
-    """Writes a SavedModel of each kind.
+def export_all(folder, kinds=None):
+    """Writes SavedModels.
 
     Args:
         folder: path.
+        kinds: names of the kinds. Default `None`: all.
 
     Returns:
         Dictionary of the name of the kind to an `Export`.
@@ -108,33 +110,36 @@ def export_all(folder):
     )
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
-    paths = {
-        "translator": export_translator(searcher, *pieces, folder / "translator", max_source_length=16),
-        "ids_translator": export_id_translator(searcher, folder / "ids_translator", cpu_only=True),
-        "classifier_words": export_classifier(
+    write = {
+        "translator": lambda: export_translator(searcher, *pieces, folder / "translator", max_source_length=16),
+        "ids_translator": lambda: export_id_translator(searcher, folder / "ids_translator", cpu_only=True),
+        "classifier_words": lambda: export_classifier(
             _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
         ),
-        "classifier_pieces": export_classifier(
+        "classifier_pieces": lambda: export_classifier(
             _text_model(pieces[0], 3), pieces[0], CLASSES, folder / "pieces", cpu_only=True
         ),
-        "pairs_word_pieces": export_classifier(
+        "pairs_word_pieces": lambda: export_classifier(
             _segments_model(word_pieces), word_pieces, CLASSES, folder / "word_pieces", 20, True, cpu_only=True
         ),
-        "pairs_bytes": export_classifier(
+        "pairs_bytes": lambda: export_classifier(
             _text_model(byte_pairs, 3), byte_pairs, CLASSES, folder / "bytes", 20, True, cpu_only=True
         ),
-        "tagger_word_pieces": export_tagger(_tagger(word_pieces), word_pieces, TAGS, folder / "tagger", 20),
-        "tagger_bytes": export_tagger(_tagger(byte_pairs), byte_pairs, TAGS, folder / "tagger_bytes", 8, cpu_only=True),
-        "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
-        "modernbert": export_classifier(_modernbert(modern), modern, CLASSES, folder / "modernbert", 20),
-        "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
-        "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
-        "vit_classifier": export_pixel_classifier(_vit(), CLASSES, folder / "vit"),
-        "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
-        "question_answerer": export_question_answerer(
+        "tagger_word_pieces": lambda: export_tagger(_tagger(word_pieces), word_pieces, TAGS, folder / "tagger", 20),
+        "tagger_bytes": lambda: export_tagger(
+            _tagger(byte_pairs), byte_pairs, TAGS, folder / "tagger_bytes", 8, cpu_only=True
+        ),
+        "regressor": lambda: export_regressor(_text_model(words, 1), words, folder / "regressor", cpu_only=True),
+        "modernbert": lambda: export_classifier(_modernbert(modern), modern, CLASSES, folder / "modernbert", 20),
+        "image_classifier": lambda: export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
+        "pixel_classifier": lambda: export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
+        "vit_classifier": lambda: export_pixel_classifier(_vit(), CLASSES, folder / "vit"),
+        "graph_to_text": lambda: export_graph_to_text(_graph_to_text(), folder / "graphs"),
+        "question_answerer": lambda: export_question_answerer(
             _span_answerer(word_pieces), word_pieces, folder / "answers", 16, 4, 3, threshold=0.0, cpu_only=True
         ),
     }
+    paths = {kind: write[kind]() for kind in kinds or write}
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
     texts = ["the cat sat", "a dog ran after no mat", ""]
@@ -212,7 +217,7 @@ def _segments_model(tokenizer):
 
 def _modernbert(tokenizer):
     own = dict(vocabulary_size=tokenizer.vocabulary_size, pad_id=tokenizer.pad_id, sliding_window=3)
-    encoder = Bert.from_size("modernbert_base", num_layers=2, hidden_dim=24, intermediate_dim=16, **own)
+    encoder = ModernBert.from_size("modernbert_base", num_layers=2, hidden_dim=24, intermediate_dim=16, **own)
     return EncoderClassifier(encoder, 3, "modernbert")
 
 

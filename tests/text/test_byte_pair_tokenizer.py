@@ -126,7 +126,7 @@ def test_one_text_and_pairs(tokenizer):
 def test_a_space_before_the_text(tokenizer):
     spaced = BytePairTokenizer(tokenizer.vocabulary, tokenizer.merges, add_prefix_space=True)
     same_texts = {"the": " the", " the": " the", "\tthe": " \tthe", "\n": " \n", "\u3000a": " \u3000a", "\xa0": " \xa0"}
-    for text, same in {**same_texts, "": "", "  a": "  a"}.items():
+    for text, same in {**same_texts, "": "", "  a": "  a", b"\xffa": " \ufffda"}.items():
         np.testing.assert_array_equal(spaced([text]), tokenizer([same]))
 
 

@@ -59,6 +59,21 @@ test_byte_pair_tokenizer = refusals(
     (byte_pairs(added_tokens=[{"content": "a", "single_word": True}]), "added_tokens", "single_word"),
 )
 
+test_language_model_tokenizers = refusals(
+    *values(
+        functools.partial(text.BytePairTokenizer, BYTE_PAIRS, []),
+        specials=({"cls": "<s>"}, {"eos": ""}),
+        pre_tokenizer=("gpt4", None),
+    ),
+    (byte_pairs(specials={"eos": "</e>"}), "vocabulary", "without </e>"),
+    (byte_pairs(specials=None, pre_tokenizer="llama3", add_prefix_space=True), "add_prefix_space", True),
+    *values(text.CharacterTokenizer, vocabulary=([], ["a", "a"], ["ab"], ["\ud800"], [5])),
+    *values(functools.partial(text.train_byte_pairs, ["a"]), size=(256, 0, 300.5)),
+    (lambda: text.train_byte_pairs(["a"], 300, "gpt4"), "pre_tokenizer", "'gpt4'"),
+    (lambda: text.train_byte_pairs(["a", 5], 300), "Texts", 5),
+    (lambda: text.train_byte_pairs("abc", 300), "Texts", "'abc'"),
+)
+
 test_pairs = refusals(
     (lambda: text.WordPieceTokenizer(PIECES).encode(["a", "b"], ["a"]), "`second_texts`", "2 texts and 1 second_texts"),
     (lambda: text.WordPieceTokenizer(PIECES).encode(["a"], "a"), "`second_texts`", "the str 'a'"),

@@ -10,6 +10,8 @@ import tensorflow as tf
 from keras_headattn import text
 from keras_headattn.text import (
     BytePairTokenizer,
+    ByteTokenizer,
+    CharacterTokenizer,
     ModernBertTokenizer,
     SentencePiecePairTokenizer,
     SentencePieceTokenizer,
@@ -21,6 +23,8 @@ from tests.refusals import refused
 
 PLACES = {
     BytePairTokenizer: ("vocabulary", "merges"),
+    ByteTokenizer: (),
+    CharacterTokenizer: ("vocabulary",),
     ModernBertTokenizer: ("vocabulary", "merges"),
     SentencePiecePairTokenizer: ("proto",),
     SentencePieceTokenizer: ("proto",),
@@ -50,10 +54,12 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("added", [[], ["[E]"]])
-@pytest.mark.parametrize("cls", PLACES)
+PLAIN = WordTokenizer, ByteTokenizer, CharacterTokenizer
+
+
+@pytest.mark.parametrize("cls, added", [(cls, a) for cls in PLACES for a in ([], ["[E]"]) if not a or cls not in PLAIN])
 def test_odd_texts(cls, added, model_path):
-    tokenizer = cls(**content(cls, model_path), **({"added_tokens": added} if cls is not WordTokenizer else {}))
+    tokenizer = cls(**content(cls, model_path), **({"added_tokens": added} if added else {}))
     for row, ids in zip(tokenizer(ODD).numpy(), tokenizer.encode(ODD), strict=True):
         assert row[: len(ids)].tolist() == ids.tolist() and (row[len(ids) :] == tokenizer.pad_id).all()
     assert tokenizer.encode([]) == [] and tokenizer(tf.zeros([0, 1], tf.string)).shape[0] == 0
@@ -62,7 +68,7 @@ def test_odd_texts(cls, added, model_path):
             tokenizer.encode(wrong)
     if cls is not WordTokenizer:
         ids = [int(i) for i in tokenizer.encode(["a"])[0]]
-        texts = tokenizer.detokenize([[*ids[:-1], 999, -1, ids[-1]], [*ids, 999, -1]])
+        texts = tokenizer.detokenize([[*ids[:-1], 999, -1, *ids[-1:]], [*ids, 999, -1]])
         assert texts.numpy().tolist() == [b"a", b"a"]
 
 
@@ -81,6 +87,8 @@ def content(cls, model_path):
         SentencePieceTokenizer: lambda: dict(proto=model_path.read_bytes()),
         WordPieceTokenizer: lambda: dict(vocabulary=[*of_bert, "a"]),
         WordTokenizer: lambda: dict(vocabulary=["a"]),
+        ByteTokenizer: dict,
+        CharacterTokenizer: lambda: dict(vocabulary=[*"ab\0\ufffd\ufdd0[E]"]),
     }[cls]()
 
 

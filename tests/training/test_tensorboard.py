@@ -12,18 +12,18 @@ from matplotlib import colormaps
 from matplotlib.text import Text
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from keras_headattn.analysis import draw_confusion_matrix
+from keras_headattn.analysis import attention_maps, draw_confusion_matrix
 from keras_headattn.layers import InteractingHeadAttention, MixtureOfHeadsAttention
 from keras_headattn.training import (
     AttentionImages,
     EpochScore,
-    HeadNorms,
+    HeadStatistics,
     Resume,
     TensorBoardCurves,
     write_projector,
 )
 from keras_headattn.training._callbacks import attention_images
-from keras_headattn.training._callbacks.head_norms import draw_norms, head_norms
+from keras_headattn.training._callbacks.head_statistics import draw_norms, head_norms
 
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 
@@ -106,6 +106,8 @@ def test_text_can_be_read_in_a_card():
     assert is_legible(attention_images.draw_heads(np.full((3, 2, 3), 0.1), ["ein", "Haus"], tokens[:3], "sentence 1"))
     names = [f"decoder_block_{layer}/cross_attention/query" for layer in range(12)]
     assert is_legible(draw_norms({name: np.arange(1.0, 9) for name in names}, "Norms, epoch 2"))
+    names = [f"{part}/encoder/{kernel}" for part in ("generator", "discriminator") for kernel in ("a", "b" * 30)]
+    assert is_legible(draw_norms({name: np.arange(20.0, 24) for name in names}, "Norms, epoch 2"))
     labels, probabilities = np.arange(12).repeat(1200), np.eye(12)[np.arange(12).repeat(1200)]
     assert is_legible(draw_confusion_matrix(labels, probabilities, tokens[:12]))
 
@@ -125,7 +127,7 @@ def test_matplotlib_is_asked_for_at_once(monkeypatch, tmp_path):
     with pytest.raises(ImportError, match=r"pip install -e .\.\[recipes\]"):
         AttentionImages(tmp_path, None)
     with pytest.raises(ImportError, match=r"pip install -e .\.\[recipes\]"):
-        HeadNorms(tmp_path)
+        HeadStatistics(tmp_path)
 
 
 def attentive_model():
@@ -163,15 +165,16 @@ def test_the_load_of_heads_is_a_picture_of_every_epoch(tmp_path):
     model = keras.Model(inputs, MixtureOfHeadsAttention(4, 2)(inputs, inputs))
     model.compile("sgd", "mse")
     x = np.random.default_rng(0).normal(size=(2, 3, 8))
-    model.fit(x, x, epochs=2, verbose=0, callbacks=[HeadNorms(tmp_path)])
+    model.fit(x, x, epochs=2, verbose=0, callbacks=[HeadStatistics(tmp_path)])
     assert steps(tmp_path, "head_load") == steps(tmp_path, "head_norms") == [1, 2]
 
 
-def test_head_norms_are_a_picture_of_every_epoch(tmp_path):
-    model = attentive_model()
+def test_statistics_of_heads_are_pictures_of_every_epoch(tmp_path):
+    model, x = attentive_model(), np.ones((2, 3, 8))
     model.compile("sgd", "mse")
-    model.fit(np.ones((2, 3, 8)), np.ones((2, 3, 1)), epochs=2, verbose=0, callbacks=[HeadNorms(tmp_path)])
-    assert steps(tmp_path, "head_norms") == [1, 2]
+    callback = HeadStatistics(tmp_path, lambda model: attention_maps(model, x))
+    model.fit(x, np.ones((2, 3, 1)), epochs=2, verbose=0, callbacks=[callback])
+    assert steps(tmp_path, "head_norms") == steps(tmp_path, "head_statistics") == [1, 2]
     norms = head_norms(model)
     figure = draw_norms(norms, "Norms, epoch 2")
     axes, bar = figure.axes

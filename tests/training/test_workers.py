@@ -4,7 +4,6 @@ import json
 import multiprocessing.connection
 import pathlib
 import signal
-import socket
 import sys
 import time
 
@@ -14,26 +13,15 @@ import tensorflow as tf
 
 from keras_headattn.training import make_strategy
 from keras_headattn.training._distribution import workers
-from tests.processes import CONTEXT
+from tests.processes import CONTEXT, free_addresses, wait
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import worker  # noqa: E402  (the processes must find it by the same name)
 
-LIMIT = 1500  # seconds that a group of processes may take on a busy machine; on a free one it takes a tenth
-
-
-def free_addresses(number):
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
-    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
-
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts workers, ends them whatever happens; says how they ended, and the seconds from the first to the last."""
-    started = []
+    """Runs workers to their end; how they ended, and the seconds from the first to the last."""
 
     def run(task, number, interrupted=None, **options):
         cluster = {"worker": free_addresses(number)}
@@ -45,18 +33,11 @@ def start(tmp_path):
             group.append(CONTEXT.Process(target=worker.main, args=(task, config, output), kwargs=arguments))
         for process in group:
             process.start()
-        started.extend(group)
-        running, deadline, ends = {process.sentinel for process in group}, time.monotonic() + LIMIT, []
-        while running and time.monotonic() < deadline:
-            running -= set(multiprocessing.connection.wait(running, deadline - time.monotonic()))
-            ends.append(time.monotonic())
-        for process in group:
-            process.join(0)
-        return [process.exitcode for process in group], ends[-1] - ends[0]
+        multiprocessing.connection.wait([process.sentinel for process in group], timeout=600)
+        first = time.monotonic()
+        return wait(group), time.monotonic() - first
 
-    yield run
-    for process in started:
-        process.kill()
+    return run
 
 
 def results(path):

@@ -1,37 +1,31 @@
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
-import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import arguments_of, check_seed, seed_plus, serialize_layer
-from keras_headattn._model import Model
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Activation, AttentionLike, Tensor
-from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
-from keras_headattn.layers import EncoderBlock, FeedForward
-from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn._validation import check_boolean, check_index, check_positive
 from keras_headattn.layers._norms import apply_norm
-from keras_headattn.layers._template import Template
+from keras_headattn.models._bert.encoder import Encoder
 from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._blocks import Stack
-from keras_headattn.models._sizes import arguments_of_size
 from keras_headattn.ops._masks import causal_mask
-from keras_headattn.positions import LearnedPositions, Positions
+from keras_headattn.positions import LearnedPositions
 
 # Layers that another model may share.
 EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding", "embedding_norm")
 
 
 @register_keras_serializable(package="keras_headattn")
-class Bert(Model):
-    """Encoder of BERT, RoBERTa, ELECTRA and ModernBERT with any attention layer of this library.
+class Bert(Encoder):
+    """Encoder of BERT, RoBERTa and ELECTRA with any attention layer of this library.
 
     Score maps, as in `EvolvingAttention`, are passed from block to block. Padding changes no other position's output.
 
     Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers"; Liu et al. 2019, "RoBERTa";
-    Clark et al. 2020, "ELECTRA"; Warner et al. 2024, "Smarter, better, faster, longer" (ModernBERT), section 2.1;
-    Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
+    Clark et al. 2020, "ELECTRA"; Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
 
     Args:
         vocabulary_size: number of token ids.
@@ -39,8 +33,9 @@ class Bert(Model):
         num_layers: number of blocks.
         num_heads: for attention given by a class or a name.
         attention: a layer, which every block copies, with its own dropout and initializer; or a class, a name or a
-            function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given `num_heads`,
-            `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
+            function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given those of
+            `num_heads`, `key_dim`, `dropout` and `kernel_initializer` that it lacks; or the stock Keras layer. See
+            `layers.get`.
         max_length: number of learned positions; 0 for none. Later ones get the last vector if the length is not known
             statically.
         num_segments: number of segments with embeddings; 0 for none.
@@ -60,16 +55,6 @@ class Bert(Model):
             but a third more time.
         embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not saved in the
             configuration.
-        normalize_first: True for pre-norm blocks and a norm after the last one. The first block then has no norm before
-            its attention, as the embeddings have theirs.
-        relative_positions: one of `keras_headattn.positions` to copy, shared by all blocks. Default `None`: none, or
-            those of `attention`.
-        local_positions: the same for blocks with a sliding window. Default `None`: `relative_positions`.
-        sliding_window: a query attends only to keys less than this many positions away, but for that of every
-            `global_every`-th block, from the first. Default `None`: no window, or that of `attention`.
-        global_every: distance of the blocks without a sliding window.
-        gated: True for a gate in the feed-forward layers, as in `layers.FeedForward`.
-        use_bias: False for dense layers and norms without biases. A head's output layer keeps its own.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and, if there are any, `"segment_ids"`
@@ -89,6 +74,8 @@ class Bert(Model):
     >>> tuple(out["block_1/attention"]["weights"].shape)
     (2, 4, 5, 5)
     """
+
+    sizes = BERT_SIZES
 
     def __init__(
         self,
@@ -112,87 +99,43 @@ class Bert(Model):
         recompute: bool = False,
         seed: int | None = None,
         embeddings: "Bert | None" = None,
-        normalize_first: bool = False,
-        relative_positions: Positions | None = None,
-        local_positions: Positions | None = None,
-        sliding_window: int | None = None,
-        global_every: int = 3,
-        gated: bool = False,
-        use_bias: bool = True,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        if embedding_dim is None:
-            embedding_dim = hidden_dim if embeddings is None else embeddings.embedding_dim
-        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
-        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
-        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
-        self.num_layers = check_positive("num_layers", num_layers)
-        self.num_heads = check_positive("num_heads", num_heads)
+        super().__init__(
+            vocabulary_size, hidden_dim, intermediate_dim, num_layers, num_heads, attention, pad_id, activation,
+            norm_epsilon, dropout, attention_dropout, initializer_range, recompute, seed, **kwargs,
+        )  # fmt: skip
         self.max_length = check_index("max_length", max_length)
         self.num_segments = check_index("num_segments", num_segments)
-        self.embedding_dim: int = check_positive("embedding_dim", embedding_dim)
-        self.pad_id = check_index("pad_id", pad_id)
-        if pad_id >= vocabulary_size:
-            raise ValueError(f"`pad_id` must be less than `vocabulary_size`. Received: {pad_id} of {vocabulary_size}")
+        self.takes_segments = num_segments > 0
+        if embedding_dim is not None:
+            self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        elif embeddings is not None:
+            self.embedding_dim = embeddings.embedding_dim
         self.skip_padding = check_boolean("skip_padding", skip_padding)
-        self.activation = activation
-        self.norm_epsilon = norm_epsilon
-        self.dropout = check_probability("dropout", dropout)
-        self.attention_dropout = check_probability("attention_dropout", attention_dropout)
-        self.initializer_range = check_number("initializer_range", initializer_range, above=0)
-        self.recompute = check_boolean("recompute", recompute)
-        self.seed = check_seed("seed", seed)
-        self.normalize_first = check_boolean("normalize_first", normalize_first)
-        self.sliding_window = None if sliding_window is None else check_positive("sliding_window", sliding_window)
-        self.global_every = check_positive("global_every", global_every)
-        self.gated = check_boolean("gated", gated)
-        self.use_bias = check_boolean("use_bias", use_bias)
-        given = dict(dropout=attention_dropout, kernel_initializer=self.initializer())
-        given |= {} if use_bias else {"use_bias": False}
-        self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
         if embeddings is None:
             self._make_embeddings()
         else:
             self._take_embeddings(embeddings)
         self.embedding_dropout = layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
         self.embedding_projection = None
-        if embedding_dim != hidden_dim:
+        if self.embedding_dim != hidden_dim:
             self.embedding_projection = self._dense("embedding_projection", init="glorot_uniform")
-        self.relative_positions = self._copy_positions("relative_positions", relative_positions)
-        self.local_positions = self._copy_positions("local_positions", local_positions) or self.relative_positions
-        self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.blocks = [self._make_block(index, self.template) for index in range(num_layers)]
         self.stack = Stack(self.blocks)
-        self.final_norm = self._norm("final_norm") if normalize_first else None
         self.pooler = self._dense("pooler", "tanh") if check_boolean("pooler", pooler) else None
 
-    @classmethod
-    def from_size(cls, size: str, **kwargs: Any) -> Self:
-        """Makes a `Bert` of a named size, with random weights.
-
-        Args:
-            size: one of `keras_headattn.models.BERT_SIZES`, such as "bert_base", "roberta_large" or "electra_small".
-            **kwargs: arguments of `Bert`, which override the size's.
-
-        >>> model = Bert.from_size("bert_tiny", attention="real_former")
-        >>> model.hidden_dim, model.num_layers
-        (128, 2)
-        """
-        return cls(**arguments_of_size(BERT_SIZES, size, **kwargs))
-
-    def initializer(self) -> keras.initializers.Initializer:
-        """Returns a new initializer of kernels and embeddings, see `initializer_range`."""
-        return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-
     def _make_embeddings(self):
-        common = dict(embeddings_initializer=self.initializer(), dtype=self.dtype_policy)
-        width = self.embedding_dim
-        self.token_embedding = layers.ReversibleEmbedding(self.vocabulary_size, width, name="token_embedding", **common)
+        self.token_embedding = self._make_token_embedding()
         self.segment_embedding = None
         if self.num_segments:
-            common["embeddings_initializer"] = self.initializer()
-            self.segment_embedding = layers.Embedding(self.num_segments, width, name="segment_embedding", **common)
+            self.segment_embedding = layers.Embedding(
+                self.num_segments,
+                self.embedding_dim,
+                embeddings_initializer=self.initializer(),
+                dtype=self.dtype_policy,
+                name="segment_embedding",
+            )
         self.position_embedding = None
         if self.max_length:
             self.position_embedding = LearnedPositions(
@@ -202,51 +145,17 @@ class Bert(Model):
 
     def _take_embeddings(self, other):
         for name in ("vocabulary_size", "embedding_dim", "max_length", "num_segments"):
-            if getattr(self, name) != getattr(other, name):
+            if getattr(self, name) != getattr(other, name, None):
                 raise ValueError(
                     f"`embeddings` must be a Bert of the same `{name}`. "
-                    f"Received: {name}={getattr(self, name)}, and {getattr(other, name)} of {other.name}"
+                    f"Received: {name}={getattr(self, name)}, and {getattr(other, name, None)} of {other.name}"
                 )
         for name in EMBEDDINGS:
             setattr(self, name, getattr(other, name))
 
-    def _copy_positions(self, name, positions):
-        return Template(name, positions).make(dtype=self.dtype_policy, name=name)
-
-    def _norm(self, name=None):
-        return layers.LayerNormalization(
-            epsilon=self.norm_epsilon, center=self.use_bias, dtype=self.dtype_policy, name=name
-        )
-
     def _dense(self, name, activation=None, init=None):
         init = self.initializer() if init is None else init
-        options = dict(use_bias=self.use_bias, kernel_initializer=init, dtype=self.dtype_policy, name=name)
-        return layers.Dense(self.hidden_dim, activation, **options)
-
-    def _make_block(self, number):
-        is_local = self.sliding_window is not None and number % self.global_every > 0
-        feed_forward = FeedForward(
-            self.intermediate_dim,
-            self.activation,
-            gated=self.gated,
-            use_bias=self.use_bias,
-            kernel_initializer=self.initializer(),
-        )
-        block = EncoderBlock(
-            self.template.make(sliding_window=self.sliding_window) if is_local else self.template,
-            feed_forward=feed_forward,
-            dropout=self.dropout,
-            recompute=self.recompute,
-            normalize_first=self.normalize_first,
-            norm=self._norm(),
-            depth=number,
-            seed=seed_plus(self.seed, 10 * (number + 1)),
-            dtype=self.dtype_policy,
-            name=f"block_{number}",
-        )
-        block.relative_positions = self.local_positions if is_local else self.relative_positions
-        block.takes_normalized = self.normalize_first and number == 0 and self.embedding_projection is None
-        return block
+        return layers.Dense(self.hidden_dim, activation, kernel_initializer=init, dtype=self.dtype_policy, name=name)
 
     def build(self, input_shape: Any = None) -> None:
         embedded, shape = ((None, None, width) for width in (self.embedding_dim, self.hidden_dim))
@@ -257,60 +166,18 @@ class Bert(Model):
         if self.embedding_projection is not None:
             self.embedding_projection.build(embedded)
         self.stack.build(shape)
-        if self.final_norm is not None:
-            self.final_norm.build(shape)
         if self.pooler is not None:
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
-    def call(
-        self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
-    ) -> Any:
-        if return_intermediates:
-            return with_intermediates({block.name: block for block in self.blocks}, self.call, inputs, training)
-        ids, segments, sequences = self._read(inputs)
-        x = self.embed(ids, segments, training, sequences)
-        x = self.stack(x, ops.not_equal(ids, self.pad_id), segment_ids=sequences, training=training)
-        x = x if self.final_norm is None else apply_norm(self.final_norm, x)
-        return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
-
-    def compute_mask(self, inputs: Tensor | Mapping[str, Tensor], previous_mask: Tensor | None = None) -> Tensor:
-        mask = ops.not_equal(self._read(inputs)[0], self.pad_id)
-        return {"sequence_output": mask} | ({} if self.pooler is None else {"pooled_output": None})
-
-    def _read(self, inputs):
-        """Returns token ids, segments and sequences."""
-        if not isinstance(inputs, dict):
-            return inputs, None, None
-        names = ("token_ids", "segment_ids", "sequence_ids") if self.num_segments else ("token_ids", "sequence_ids")
-        if "token_ids" not in inputs or not set(inputs) <= set(names):
-            raise ValueError(
-                '`inputs` must be token ids, or a dictionary of "token_ids", "sequence_ids" of packed texts and, for a '
-                f'model with segments, "segment_ids". Received: inputs={sorted(inputs)}, '
-                f"num_segments={self.num_segments}"
-            )
-        return inputs["token_ids"], inputs.get("segment_ids"), inputs.get("sequence_ids")
-
-    def embed(
-        self,
-        token_ids: Tensor,
-        segment_ids: Tensor | None = None,
-        training: bool | None = None,
-        sequence_ids: Tensor | None = None,
-    ) -> Tensor:
-        """Returns embeddings as the first block receives them, `(B, n, D)`.
-
-        Args:
-            token_ids: integers `(B, n)`.
-            segment_ids: integers `(B, n)`; default `None`: all 0.
-            training: True to apply dropout.
-            sequence_ids: integers `(B, n)` of packed texts; default `None`: one text a row.
-        """
-        x = self.token_embedding(token_ids)
+    def embed(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> Tensor:
+        texts = self._read(inputs)
+        ids, segments, sequences = (texts.get(name) for name in ("token_ids", "segment_ids", "sequence_ids"))
+        x = self.token_embedding(ids)
         if self.segment_embedding is not None:
-            x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
+            x = x + self.segment_embedding(ops.zeros_like(ids) if segments is None else segments)
         if self.position_embedding is not None:
-            x = self.position_embedding(x, self._positions(token_ids, sequence_ids))
+            x = self.position_embedding(x, self._positions(ids, sequences))
         x = self.embedding_dropout(apply_norm(self.embedding_norm, x), training=training)
         return x if self.embedding_projection is None else self.embedding_projection(x)
 
@@ -334,12 +201,5 @@ class Bert(Model):
         return ops.maximum(ops.cumsum(ops.cast(counts, "int32"), axis=1) - 1, 0)
 
     def get_config(self) -> dict[str, Any]:
-        is_shared = self.local_positions is self.relative_positions
-        return {
-            **super().get_config(),
-            **arguments_of(self, Bert, "attention", "pooler", "embeddings", "relative_positions", "local_positions"),
-            "attention": self.template.serialize(),
-            "relative_positions": serialize_layer(self.relative_positions),
-            "local_positions": None if is_shared else serialize_layer(self.local_positions),
-            "pooler": self.pooler is not None,
-        }
+        config = arguments_of(self, Bert, "attention", "pooler", "embeddings")
+        return {**super().get_config(), **config, "pooler": self.pooler is not None}

@@ -5,7 +5,7 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import deserialize_layers, seed_plus
+from keras_headattn._identifiers import arguments_of, deserialize_layers, seed_plus
 from keras_headattn._private import with_added_losses
 from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_number
@@ -86,14 +86,18 @@ class ElectraPretraining(Pretraining):
     ):
         check_head("generator", generator, MaskedLM)
         check_head("discriminator", discriminator, ReplacedTokenDetector)
-        one, other = generator.encoder, discriminator.encoder
-        if any(getattr(one, name) is not getattr(other, name) for name in EMBEDDINGS):
+        generator_encoder, discriminator_encoder = generator.encoder, discriminator.encoder
+        if any(
+            getattr(generator_encoder, name, None) is not getattr(discriminator_encoder, name, None)
+            for name in EMBEDDINGS
+        ):
             raise ValueError(
                 "`generator` must have the discriminator's embeddings: make its Bert with "
-                f"`embeddings=discriminator.encoder`. Received: {one.name} and {other.name}, each with its own"
+                f"`embeddings=discriminator.encoder`. Received: {generator_encoder.name} and "
+                f"{discriminator_encoder.name}, each with its own"
             )
         shares = (drawn_share, masked_share, random_share)
-        super().__init__(one, mask_id, special_ids, *shares, replacement, loss_chunk_size, seed, **kwargs)
+        super().__init__(generator_encoder, mask_id, special_ids, *shares, replacement, loss_chunk_size, seed, **kwargs)
         self.generator = generator
         self.discriminator = discriminator
         self.discriminator_weight = check_number("discriminator_weight", discriminator_weight, least=0)
@@ -132,9 +136,9 @@ class ElectraPretraining(Pretraining):
         >>> model.generator.encoder.hidden_dim, model.generator.encoder.num_heads
         (64, 1)
         """
-        given = {} if generator_share is None else {"generator_share": generator_share}
-        share = arguments_of_size(GENERATOR_SHARES, size, **given)["generator_share"]
-        own = {name: kwargs.pop(name) for name in _OWN if name in kwargs}
+        overrides = {} if generator_share is None else {"generator_share": generator_share}
+        share = arguments_of_size(GENERATOR_SHARES, size, **overrides)["generator_share"]
+        arguments = {name: kwargs.pop(name) for name in _OWN if name in kwargs}
         encoder = Bert(**{**BERT_SIZES[size], **kwargs}, seed=seed, name="encoder")
         width = round(encoder.hidden_dim * check_number("generator_share", share, above=0))
         sizes = dict(hidden_dim=width, intermediate_dim=4 * width, num_heads=max(1, width // 64))
@@ -143,7 +147,7 @@ class ElectraPretraining(Pretraining):
         theirs = Bert(**{**BERT_SIZES[size], **kwargs, **sizes}, seed=seed_there, name="encoder")
         generator = MaskedLM(theirs, name="generator", dtype=encoder.dtype_policy)
         discriminator = ReplacedTokenDetector(encoder, name="discriminator", dtype=encoder.dtype_policy)
-        return cls(generator, discriminator, mask_id, special_ids, seed=seed, **own)
+        return cls(generator, discriminator, mask_id, special_ids, seed=seed, **arguments)
 
     def build(self, input_shape: Any = None) -> None:
         for head in (self.discriminator, self.generator):  # the embeddings are weights of the first
@@ -192,7 +196,7 @@ class ElectraPretraining(Pretraining):
         return self.get_metrics_result()
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "discriminator_weight": self.discriminator_weight}
+        return {**super().get_config(), **arguments_of(self, ElectraPretraining, *self.layer_arguments)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:

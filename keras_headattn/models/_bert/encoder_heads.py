@@ -13,25 +13,26 @@ from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
 from keras_headattn.layers._norms import apply_norm
 from keras_headattn.models._bert.bert import Bert
+from keras_headattn.models._bert.encoder import Encoder
+from keras_headattn.models._bert.modern_bert import ModernBert
 from keras_headattn.ops._dense import sizes
 
 # Activation of the dense layer before the output, by kind of head; `None` for no such layer.
 KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "modernbert": "gelu", "linear": None}
 POOLINGS = ("first", "mean")
-TOKEN_KINDS = ("bert", "modernbert")
 
 
 class _Head(Model):
-    """A `Bert`, and what a subclass makes of its outputs."""
+    """An encoder, and what a subclass makes of its outputs."""
 
     layer_arguments = ("encoder",)
     head_inputs: tuple[str, ...] = ()  # inputs for the head only
     takes_packed = True  # several texts in a row
 
-    def __init__(self, encoder: Bert, **kwargs: Any):
+    def __init__(self, encoder: Bert | ModernBert, **kwargs: Any):
         super().__init__(**kwargs)
-        if not isinstance(encoder, Bert):
-            raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
+        if not isinstance(encoder, Encoder):
+            raise ValueError(f"`encoder` must be a `Bert` or a `ModernBert`. Received: encoder={encoder!r}")
         self.encoder = encoder
 
     def _dense(self, name, width, activation=None, init=None):
@@ -48,13 +49,12 @@ class _Head(Model):
         options = dict(epsilon=epsilon, center=self.encoder.use_bias, dtype=self.dtype_policy, name="norm")
         return layers.LayerNormalization(**options)
 
-    def _make_hidden(self, kind):
-        """Makes the layers of a head of tokens before its output: in ModernBERT a dense layer and a norm."""
-        if kind not in TOKEN_KINDS:
-            raise ValueError(f"`kind` must be one of {', '.join(TOKEN_KINDS)}. Received: kind={kind!r}")
-        self.kind = kind
-        self.hidden = self._dense("hidden", self.encoder.hidden_dim, "gelu") if kind == "modernbert" else None
-        self.norm = self._norm(self.encoder.norm_epsilon) if kind == "modernbert" else None
+    def _make_hidden(self):
+        """Makes the layers of a head of tokens before its output: for a ModernBERT a dense layer and a norm."""
+        self.hidden = self.norm = None
+        if isinstance(self.encoder, ModernBert):
+            self.hidden = self._dense("hidden", self.encoder.hidden_dim, "gelu")
+            self.norm = self._norm(self.encoder.norm_epsilon)
 
     def _build_hidden(self, width):
         for layer in (self.hidden, self.norm):
@@ -93,7 +93,7 @@ class _Head(Model):
 
 @register_keras_serializable(package="keras_headattn")
 class EncoderClassifier(_Head):
-    """Classifier or regressor of texts and pairs of texts, on the first token of a `Bert` or the mean of all tokens.
+    """Classifier or regressor of texts and pairs of texts, on the first token of an encoder or the mean of all tokens.
 
     Outputs are logits or regression values, in float32 even under mixed precision. The `kind` is the checkpoint's:
 
@@ -108,8 +108,8 @@ class EncoderClassifier(_Head):
     et al. 2021, "Evolving attention with residual convolutions", appendix A.2.
 
     Args:
-        encoder: `Bert`, not copied, with its weights and dtype. It must have no pooler if the head does not use it:
-            with a kind other than `"bert"`, a `head_dim`, or the mean of states.
+        encoder: `Bert` or `ModernBert`, not copied, with its weights and dtype. It must have no pooler if the head does
+            not use it: with a kind other than `"bert"`, a `head_dim`, or the mean of states.
         num_outputs: number of classes; 1 for regression.
         kind: `"bert"`, `"roberta"`, `"electra"`, `"modernbert"` or `"linear"`.
         head_dim: width of the dense layer, which replaces the pooler. Default `None`: that of the encoder. Not for
@@ -134,7 +134,7 @@ class EncoderClassifier(_Head):
 
     def __init__(
         self,
-        encoder: Bert,
+        encoder: Bert | ModernBert,
         num_outputs: int,
         kind: str = "bert",
         head_dim: int | None = None,
@@ -200,17 +200,17 @@ class EncoderClassifier(_Head):
 
 @register_keras_serializable(package="keras_headattn")
 class TokenClassifier(_Head):
-    """Classifier of each token, on the states of a `Bert`: names in a text, parts of speech.
+    """Classifier of each token, on the states of an encoder: names in a text, parts of speech.
 
-    It has dropout and a linear layer, as in Hugging Face. Logits are float32 even under mixed precision, with a Keras
-    mask, so that the losses of `fit` leave padding out. `serving.Tagger` makes entities of them.
+    It has dropout and a linear layer, after a dense layer with GELU and a norm for a `ModernBert`, as in Hugging Face.
+    Logits are float32 even under mixed precision, with a Keras mask, so that the losses of `fit` leave padding out.
+    `serving.Tagger` makes entities of them.
 
     Source: Devlin et al. 2019, section 5.3; Warner et al. 2024.
 
     Args:
-        encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
+        encoder: `Bert` or `ModernBert`, not copied, with its weights and dtype. It needs no pooler.
         num_outputs: number of classes.
-        kind: `"bert"` (default), or `"modernbert"`, with a dense layer with GELU and a norm before the dropout.
         dropout, seed: rate of the dropout in the head, and its seed.
 
     Call arguments:
@@ -226,15 +226,14 @@ class TokenClassifier(_Head):
 
     def __init__(
         self,
-        encoder: Bert,
+        encoder: Bert | ModernBert,
         num_outputs: int,
-        kind: str = "bert",
         dropout: float = 0.1,
         seed: int | None = None,
         **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
-        self._make_hidden(kind)
+        self._make_hidden()
         self.num_outputs = check_positive("num_outputs", num_outputs)
         self.dropout = check_probability("dropout", dropout)
         self.seed = check_seed("seed", seed)
@@ -259,7 +258,7 @@ class TokenClassifier(_Head):
 
 @register_keras_serializable(package="keras_headattn")
 class MaskedLM(_Head):
-    """Head that predicts masked tokens from the states of a `Bert`: of BERT, RoBERTa and ELECTRA's generator.
+    """Head that predicts masked tokens from the states of an encoder, as BERT, RoBERTa and ELECTRA's generator have it.
 
     It has a dense layer with activation, a norm, and the transposed token embedding with a bias. Logits are float32
     even under mixed precision. An encoder used only with this head needs no pooler.
@@ -267,7 +266,7 @@ class MaskedLM(_Head):
     Source: Devlin et al. 2019, section 3.1.
 
     Args:
-        encoder: `Bert`, not copied, with its weights and dtype.
+        encoder: `Bert` or `ModernBert`, not copied, with its weights and dtype.
         activation, norm_epsilon: of the dense layer and the norm. Default `None`: those of the encoder.
 
     Call arguments:
@@ -287,7 +286,11 @@ class MaskedLM(_Head):
     head_inputs = ("mask_positions",)
 
     def __init__(
-        self, encoder: Bert, activation: Activation | None = None, norm_epsilon: float | None = None, **kwargs: Any
+        self,
+        encoder: Bert | ModernBert,
+        activation: Activation | None = None,
+        norm_epsilon: float | None = None,
+        **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
         self.activation = activation
@@ -332,17 +335,17 @@ class MaskedLM(_Head):
         return ops.cast(kernel, self.compute_dtype), ops.convert_to_tensor(self.output_bias)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "activation": self.activation, "norm_epsilon": self.norm_epsilon}
+        return {**super().get_config(), **arguments_of(self, MaskedLM, "encoder")}
 
 
 @register_keras_serializable(package="keras_headattn")
 class ReplacedTokenDetector(_Head):
-    """Head that detects tokens replaced by a generator, from the states of a `Bert`: ELECTRA's discriminator.
+    """Head that detects tokens replaced by a generator, from the states of an encoder: ELECTRA's discriminator.
 
     Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators".
 
     Args:
-        encoder: `Bert`, not copied, with its weights and dtype.
+        encoder: `Bert` or `ModernBert`, not copied, with its weights and dtype.
 
     Call arguments:
         inputs, return_intermediates: as in `EncoderClassifier`.
@@ -355,7 +358,7 @@ class ReplacedTokenDetector(_Head):
     (2, 5)
     """
 
-    def __init__(self, encoder: Bert, **kwargs: Any):
+    def __init__(self, encoder: Bert | ModernBert, **kwargs: Any):
         super().__init__(encoder, **kwargs)
         self.hidden = self._dense("hidden", encoder.hidden_dim, encoder.activation)
         self.output_projection = self._dense("output_projection", 1, init="glorot_uniform")

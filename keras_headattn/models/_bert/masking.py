@@ -15,10 +15,10 @@ def most_drawn(share, length):
 
 def number_drawn(is_real, is_free, share, replacement=False):
     """Returns how many tokens of each text are drawn, int32 `(B,)`: a share of the real ones, at least 1."""
-    real, free = (ops.sum(ops.cast(each, "int32"), axis=1) for each in (is_real, is_free))
-    number = ops.cast(ops.round(share * ops.cast(real, "float32")), "int32")
-    number = ops.maximum(1, ops.minimum(number, most_drawn(share, is_real.shape[1])))
-    return ops.where(free > 0, number, 0) if replacement else ops.minimum(number, free)
+    real, free = (ops.sum(ops.cast(flags, "int32"), axis=1) for flags in (is_real, is_free))
+    count = ops.cast(ops.round(share * ops.cast(real, "float32")), "int32")
+    count = ops.maximum(1, ops.minimum(count, most_drawn(share, is_real.shape[1])))
+    return ops.where(free > 0, count, 0) if replacement else ops.minimum(count, free)
 
 
 def draw_positions(is_free, most, seed, replacement=False):
@@ -42,8 +42,8 @@ def replace_at(ids, positions, values, chosen):
     """
     is_here = ops.equal(positions[..., None], np.arange(ids.shape[1], dtype="int32"))  # (B, K, n)
     is_here = ops.cast(ops.logical_and(is_here, chosen[..., None]), "int32")
-    number, total = ops.sum(is_here, axis=1), ops.sum(is_here * ops.cast(values, "int32")[..., None], axis=1)
-    return ops.where(number > 0, total // ops.maximum(number, 1), ops.cast(ids, "int32"))
+    count, total = ops.sum(is_here, axis=1), ops.sum(is_here * ops.cast(values, "int32")[..., None], axis=1)
+    return ops.where(count > 0, total // ops.maximum(count, 1), ops.cast(ids, "int32"))
 
 
 def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, seeds):

@@ -14,7 +14,7 @@ from keras_headattn._random import sample
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive
 from keras_headattn.losses import MeanOfLosses
-from keras_headattn.models._bert.bert import Bert
+from keras_headattn.models._bert.encoder import Encoder
 from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn
 from keras_headattn.ops._linear_crossentropy import is_likeliest, map_logits, smoothed_crossentropy
 
@@ -26,12 +26,12 @@ class Pretraining(Model):
     """Base of `MaskedLMPretraining` and `ElectraPretraining`, which document its arguments.
 
     Args:
-        encoder: `Bert` that sets vocabulary and padding.
+        encoder: the one that sets vocabulary and padding.
     """
 
     def __init__(
         self,
-        encoder: Bert,
+        encoder: Encoder,
         mask_id: int,
         special_ids: Sequence[int],
         drawn_share: float,
@@ -108,7 +108,7 @@ class Pretraining(Model):
 
     def _places(self, ids):
         """Returns the real tokens, and those that may be drawn: both boolean `(B, n)`."""
-        is_special = ops.stack([ops.equal(ids, each) for each in self._never_drawn])
+        is_special = ops.stack([ops.equal(ids, special_id) for special_id in self._never_drawn])
         return ops.not_equal(ids, self.pad_id), ops.logical_not(ops.any(is_special, axis=0))
 
     def _seeds(self, training):
@@ -117,10 +117,10 @@ class Pretraining(Model):
 
     def _mask_tokens(self, inputs, seeds):
         """Returns the inputs with their own masks, or new ones."""
-        given = [name for name in MASKS if name in inputs]
-        if given and len(given) < len(MASKS):
-            raise ValueError(f"`inputs` must have all of {', '.join(MASKS)}, as from `draw_masks`. Received: {given}")
-        return inputs if given else self._draw(inputs, seeds)
+        present = [name for name in MASKS if name in inputs]
+        if present and len(present) < len(MASKS):
+            raise ValueError(f"`inputs` must have all of {', '.join(MASKS)}, as from `draw_masks`. Received: {present}")
+        return inputs if present else self._draw(inputs, seeds)
 
     def _draw(self, inputs, seeds):
         ids = inputs["token_ids"]
@@ -162,8 +162,8 @@ class Pretraining(Model):
 
     def _mean_loss(self, inputs, count, losses, weights):
         """Divides the sum of weighted losses `(B, m)` by a count, so that replicas add up to the batch's mean."""
-        each = ops.maximum(ops.mean(self._count(as_dictionary(inputs), count)), 1e-6)
-        return self._mean(weights, losses, sample_weight=weights * (losses.shape[1] / each))
+        mean_count = ops.maximum(ops.mean(self._count(as_dictionary(inputs), count)), 1e-6)
+        return self._mean(weights, losses, sample_weight=weights * (losses.shape[1] / mean_count))
 
     def _update_means(self, measured):
         """Updates metrics by name from pairs of values and weights."""
@@ -176,7 +176,7 @@ class Pretraining(Model):
 
 def _measure(logits, labels, *shares):
     """Returns losses, which labels are the likeliest tokens, and tokens sampled with random shares."""
-    sampled = [sample(logits, each) for each in shares]
+    sampled = [sample(logits, share) for share in shares]
     return [smoothed_crossentropy(labels, logits, 0.0), is_likeliest(labels, logits), *sampled]
 
 
@@ -198,4 +198,4 @@ def as_dictionary(inputs):
 def _ids(name, ids):
     if not isinstance(ids, (list, tuple)):
         raise ValueError(f"`{name}` must be a list of token ids. Received: {name}={ids!r}")
-    return [check_index(name, each) for each in ids]
+    return [check_index(name, token_id) for token_id in ids]

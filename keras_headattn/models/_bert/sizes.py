@@ -1,19 +1,12 @@
-"""Named sizes of encoders, as arguments of `Bert`."""
+"""Named sizes of encoders, as arguments of `Bert` and `ModernBert`."""
 
 from typing import Any
 
 from keras_headattn.models._sizes import sized
-from keras_headattn.positions import RotaryPositions
 
 _OF_BERT = {"vocabulary_size": 30522}
 _OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
 _OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
-_OF_MODERNBERT = dict(
-    vocabulary_size=50368, max_length=0, num_segments=0, pad_id=50283, norm_epsilon=1e-5, pooler=False, dropout=0.0,
-    attention_dropout=0.0, normalize_first=True, gated=True, use_bias=False, sliding_window=65,
-    relative_positions=RotaryPositions(160_000, name="relative_positions"),
-    local_positions=RotaryPositions(10_000, name="local_positions"),
-)  # fmt: skip
 
 BERT_SIZES: dict[str, dict[str, Any]] = {
     # Devlin et al. 2019; the small ones Turc et al. 2019, "Well-read students learn better"
@@ -30,7 +23,9 @@ BERT_SIZES: dict[str, dict[str, Any]] = {
     "electra_small": sized(12, 256, 1024, 4, embedding_dim=128, **_OF_ELECTRA),
     "electra_base": sized(12, 768, 3072, 12, **_OF_ELECTRA),
     "electra_large": sized(24, 1024, 4096, 16, **_OF_ELECTRA),
-    # Warner et al. 2024
-    "modernbert_base": sized(22, 768, 1152, 12, **_OF_MODERNBERT),
-    "modernbert_large": sized(28, 1024, 2624, 16, **_OF_MODERNBERT),
+}
+# Warner et al. 2024
+MODERNBERT_SIZES: dict[str, dict[str, Any]] = {
+    "modernbert_base": sized(22, 768, 1152, 12, vocabulary_size=50368, pad_id=50283),
+    "modernbert_large": sized(28, 1024, 2624, 16, vocabulary_size=50368, pad_id=50283),
 }

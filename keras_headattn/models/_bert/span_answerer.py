@@ -5,6 +5,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn.models._bert.bert import Bert
 from keras_headattn.models._bert.encoder_heads import _Head
+from keras_headattn.models._bert.modern_bert import ModernBert
 
 MASKED = -1e9
 
@@ -14,14 +15,13 @@ class SpanAnswerer(_Head):
     """Head that finds the answer to a question in a text: logits of its first and its last token.
 
     A row has the question and the text, as a tokenizer joins them. Both logits are of one linear layer on the states of
-    a `Bert`, in float32 even under mixed precision. The first token stands for "no answer". Padding has logits of
-    -1e9.
+    an encoder, after a dense layer with GELU and a norm for a `ModernBert`. They are float32 even under mixed
+    precision. The first token stands for "no answer". Padding has logits of -1e9.
 
     Source: Devlin et al. 2019, sections 4.2 and 4.3; Warner et al. 2024.
 
     Args:
-        encoder: `Bert`, not copied, with its weights and dtype. It needs no pooler.
-        kind: `"bert"` (default), or `"modernbert"`, with a dense layer with GELU and a norm before the linear layer.
+        encoder: `Bert` or `ModernBert`, not copied, with its weights and dtype. It needs no pooler.
 
     Call arguments:
         inputs: as in `Bert`, one question a row. A dictionary may also have `"answer_mask"`, `(B, n)`: nonzero for
@@ -42,9 +42,9 @@ class SpanAnswerer(_Head):
     head_inputs = ("answer_mask",)
     takes_packed = False
 
-    def __init__(self, encoder: Bert, kind: str = "bert", **kwargs: Any):
+    def __init__(self, encoder: Bert | ModernBert, **kwargs: Any):
         super().__init__(encoder, **kwargs)
-        self._make_hidden(kind)
+        self._make_hidden()
         self.output_projection = self._dense("output_projection", 2)
 
     def _build_head(self, width):
@@ -58,6 +58,3 @@ class SpanAnswerer(_Head):
         if isinstance(inputs, dict) and "answer_mask" in inputs:
             allowed = ops.logical_and(allowed, ops.cast(inputs["answer_mask"], "bool"))
         return ops.where(allowed[:, None], ops.transpose(logits, (0, 2, 1)), MASKED)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "kind": self.kind}

@@ -27,8 +27,7 @@ class CopyDecoder(layers.Layer):
             for name in memories
         }
         self.dropouts = {
-            name: layers.Dropout(dropout, seed=seed_plus(seed, number), **common)
-            for number, name in enumerate(memories)
+            name: layers.Dropout(dropout, seed=seed_plus(seed, index), **common) for index, name in enumerate(memories)
         }
         self.cell = layers.LSTMCell(width, name="lstm", **common)
 
@@ -62,7 +61,7 @@ class CopyDecoder(layers.Layer):
             attention.step(hidden, caches[name], masks[name], kept=keep.get(name))[0]
             for name, attention in self.attentions.items()
         )
-        return [hidden + each for each in attended]
+        return [hidden + context for context in attended]
 
     def call(self, embedded, vertex, caches, masks, training=None):
         """Returns states and contexts of all steps side by side, `(B, m, D + D * number of memories)`."""
@@ -93,12 +92,12 @@ class CopyDecoder(layers.Layer):
             drawn[name] = dropout(ones, training=True)
 
         def split(row):
-            found, begin = {}, 0
+            parts, begin = {}, 0
             for name, length in lengths.items():
                 size = heads * length
-                found[name] = ops.reshape(row[:, begin : begin + size], (-1, heads, length))
+                parts[name] = ops.reshape(row[:, begin : begin + size], (-1, heads, length))
                 begin = begin + size
-            return found
+            return parts
 
         first = {name: ops.reshape(x[:, 0], (-1, heads, lengths[name])) for name, x in drawn.items()}
         return first, [x[:, 1:] for x in drawn.values()], split

@@ -40,12 +40,12 @@ class GraphEncoder(layers.Layer):
                 width // 2,
                 num_encoder_layers,
                 dropout=embedding_dropout,
-                seed=seed_plus(seed, number),
+                seed=seed_plus(seed, index),
                 embeddings_initializer="glorot_normal",
                 dtype=self.dtype_policy,
                 name=name,
             )
-            for number, (name, size) in enumerate(sizes.items())
+            for index, (name, size) in enumerate(sizes.items())
             if size
         }
         self.relation_embedding = layers.Embedding(
@@ -60,12 +60,12 @@ class GraphEncoder(layers.Layer):
                 attention.make(),
                 intermediate_dim,
                 dropout,
-                depth=number,
-                seed=seed_plus(seed, 10 * (number + 1)),
+                depth=index,
+                seed=seed_plus(seed, 10 * (index + 1)),
                 dtype=self.dtype_policy,
-                name=f"block_{number}",
+                name=f"block_{index}",
             )
-            for number in range(num_layers)
+            for index in range(num_layers)
         ]
         self.stack = Stack(self.blocks, carries_logits=False)
 
@@ -110,9 +110,9 @@ class GraphEncoder(layers.Layer):
         last = ops.sum(ops.cast(ops.not_equal(rows, 0), "int32"), axis=-1, keepdims=True) - 1
         is_last = ops.equal(ops.arange(length, dtype="int32"), last)[:, :, None]
         forward = ops.sum(ops.where(is_last, states[:, :, :half], ops.zeros((), states.dtype)), axis=1)
-        found = ops.concatenate([forward, states[:, 0, half:]], axis=-1)
-        found = ops.reshape(found, (batch, entities, self.width))
-        return ops.where(mask[:, :, None], found, ops.zeros((), found.dtype))
+        encoded = ops.concatenate([forward, states[:, 0, half:]], axis=-1)
+        encoded = ops.reshape(encoded, (batch, entities, self.width))
+        return ops.where(mask[:, :, None], encoded, ops.zeros((), encoded.dtype))
 
     def _encode_graph(self, entities, mask, triples, training):
         """Returns vertices `(B, N, D)`, and their mask `(B, N)`."""

@@ -229,11 +229,11 @@ class GraphWriter(Model):
         """
         state, same = cache["state"], cache["same"]
         embedded, outputs = self._embed(tokens, same["types"]), []
-        for place in range(tokens.shape[1]):
-            state = self.decoder.step(embedded[:, place], state, same["memories"], same["masks"])
+        for i in range(tokens.shape[1]):
+            state = self.decoder.step(embedded[:, i], state, same["memories"], same["masks"])
             outputs.append(ops.concatenate([state[0], *state[2:]], axis=-1))
-        found = self.output_layer(ops.stack(outputs, axis=1), *same["copies"])
-        return ops.where(same["allowed"][:, None], found, float("-inf")), {**cache, "state": state}
+        log_probabilities = self.output_layer(ops.stack(outputs, axis=1), *same["copies"])
+        return ops.where(same["allowed"][:, None], log_probabilities, float("-inf")), {**cache, "state": state}
 
     def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """Returns the cache of a batch whose texts are `rows` of this one, hypotheses of the same graphs.
@@ -245,9 +245,5 @@ class GraphWriter(Model):
         return {**cache, "state": [ops.take(x, rows, axis=0) for x in cache["state"]]}
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, GraphWriter, "attention", "forbidden_ids"),
-            "forbidden_ids": list(self.forbidden_ids),
-            "attention": self.template.serialize(),
-        }
+        config = arguments_of(self, GraphWriter, "attention")
+        return {**super().get_config(), **config, "attention": self.template.serialize()}

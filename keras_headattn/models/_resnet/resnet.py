@@ -106,12 +106,12 @@ def ResNet(
     x, previous_logits, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
     block = bottleneck_block if bottleneck else basic_block
     for stage, depth in enumerate(stage_depths):
-        for number in range(depth):
-            strides = 2 if number == 0 and stage > 0 else 1
-            block_name = f"conv{stage + 2}_block{number + 1}"
-            rate = stochastic_depth * (sum(stage_depths[:stage]) + number) / max(1, sum(stage_depths) - 1)
+        for index in range(depth):
+            strides = 2 if index == 0 and stage > 0 else 1
+            block_name = f"conv{stage + 2}_block{index + 1}"
+            rate = stochastic_depth * (sum(stage_depths[:stage]) + index) / max(1, sum(stage_depths) - 1)
             convolution = dataclasses.replace(convolutions[stage], stochastic_depth=rate)
-            x, previous_logits = block(x, previous_logits, convolution, strides, number == 0, block_name)
+            x, previous_logits = block(x, previous_logits, convolution, strides, index == 0, block_name)
         outputs.append(x)
     if not return_stages:
         outputs = _top(x, include_top, pooling, classes, classifier_activation, regularizer)

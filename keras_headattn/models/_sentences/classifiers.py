@@ -94,11 +94,7 @@ class _Classifier(Model):
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **arguments_of(self, _Classifier, *self.layer_arguments, "kernel_regularizer"),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-        }
+        return {**super().get_config(), **arguments_of(self, _Classifier, *self.layer_arguments)}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -214,4 +210,4 @@ class SentencePairClassifier(_Classifier):
         return logits, {f"{side}/{name}": tensors for side, out in named for name, tensors in out.items()}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "factor_dim": self.factor_dim}
+        return {**super().get_config(), **arguments_of(self, SentencePairClassifier, *self.layer_arguments)}

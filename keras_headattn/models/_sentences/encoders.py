@@ -7,7 +7,7 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, initializer, regularizer, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, initializer, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import AttentionLike, Initializer, Regularizer, Tensor
 from keras_headattn._validation import as_python, check_boolean, check_positive, check_probability
@@ -73,14 +73,6 @@ class _Encoder(Model):
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor:
         return ops.not_equal(inputs, 0)
 
-    def get_config(self) -> dict[str, Any]:
-        names = ("vocabulary_size", "num_layers", "train_embeddings", "dropout", "seed")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-        }
-
 
 @register_keras_serializable(package="keras_headattn")
 class BiLSTMEncoder(_Encoder):
@@ -127,14 +119,14 @@ class BiLSTMEncoder(_Encoder):
         **kwargs: Any,
     ):
         embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
-        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, embeddings_initializer)
-        super().__init__(vocabulary_size, embedding_dim, num_layers, *given, **kwargs)
+        arguments = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, embeddings_initializer)
+        super().__init__(vocabulary_size, embedding_dim, num_layers, *arguments, **kwargs)
         self.embeddings_initializer = embeddings_initializer
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         common = dict(units=self.hidden_dim, kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
         common["recurrent_regularizer"] = self.kernel_regularizer
-        self.bilstms = [make_bilstm(f"bilstm_{number}", **common) for number in range(num_layers)]
+        self.bilstms = [make_bilstm(f"bilstm_{index}", **common) for index in range(num_layers)]
 
     def build(self, input_shape: Any = None) -> None:
         self.embedding.build((None, None))
@@ -152,12 +144,7 @@ class BiLSTMEncoder(_Encoder):
         return x
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "embedding_dim": self.embedding_dim,
-            "hidden_dim": self.hidden_dim,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-        }
+        return {**super().get_config(), **arguments_of(self, BiLSTMEncoder, "embeddings")}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -213,8 +200,8 @@ class TransformerEncoder(_Encoder):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
-        super().__init__(vocabulary_size, hidden_dim, num_layers, *given, **kwargs)
+        arguments = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
+        super().__init__(vocabulary_size, hidden_dim, num_layers, *arguments, **kwargs)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
         self.num_heads = check_positive("num_heads", num_heads)
@@ -228,27 +215,27 @@ class TransformerEncoder(_Encoder):
         }
         self.positions = self._make("positions")
         self.relative_positions = self._make("relative_positions")
-        self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.blocks = [self._make_block(index) for index in range(num_layers)]
         self.stack = Stack(self.blocks, self.relative_positions)
         self.norm = self._make("norm") if normalize_first else None
 
     def _make(self, name):
         return self.templates[name].make(dtype=self.dtype_policy, name=name)
 
-    def _make_block(self, number):
+    def _make_block(self, index):
         feed_forward = self.templates["feed_forward"].layer
         return EncoderBlock(
             self.templates["attention"].make({"kernel_regularizer": self.kernel_regularizer}),
             self.intermediate_dim if feed_forward is None else None,
             dropout=self.dropout,
             kernel_regularizer=self.kernel_regularizer,
-            normalize_first=self.normalize_first,
+            normalization="pre" if self.normalize_first else "post",
             norm=self.templates["norm"],
             feed_forward=feed_forward,
-            depth=number,
-            seed=seed_plus(self.seed, 10 * (number + 1)),
+            depth=index,
+            seed=seed_plus(self.seed, 10 * (index + 1)),
             dtype=self.dtype_policy,
-            name=f"block_{number}",
+            name=f"block_{index}",
         )
 
     def build(self, input_shape: Any = None) -> None:
@@ -269,9 +256,5 @@ class TransformerEncoder(_Encoder):
         return x if self.norm is None else apply_norm(self.norm, x)
 
     def get_config(self) -> dict[str, Any]:
-        names = ("hidden_dim", "intermediate_dim", "num_heads", "normalize_first")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            **{name: template.serialize() for name, template in self.templates.items()},
-        }
+        templates = {name: template.serialize() for name, template in self.templates.items()}
+        return {**super().get_config(), **arguments_of(self, TransformerEncoder, "embeddings", *templates), **templates}

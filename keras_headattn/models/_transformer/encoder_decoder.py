@@ -15,15 +15,14 @@ from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
-from keras_headattn.models._chunked_loss import ChunkedLossModel
-from keras_headattn.ops._dense import apply_kernel, sizes
+from keras_headattn.models._decoder_model import DecoderModel
 from keras_headattn.ops._masks import causal_mask
 
 SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
 SOURCE, TARGET = 0, 1  # indices of either side in lists of layers
 
 
-class EncoderDecoder(ChunkedLossModel):
+class EncoderDecoder(DecoderModel):
     """Base of `Transformer` and `T5`, which document most of its arguments.
 
     Args:
@@ -89,6 +88,11 @@ class EncoderDecoder(ChunkedLossModel):
         self._make_layers(output_dropout)
 
     @property
+    def output_embedding(self) -> layers.ReversibleEmbedding:
+        """Embedding whose transpose is a tied output layer."""
+        return self.target_embedding
+
+    @property
     def max_length(self) -> int | None:
         """Largest number of positions, or `None` without a limit."""
         return getattr(self.positions[0], "max_length", None) if self.positions else None
@@ -120,15 +124,9 @@ class EncoderDecoder(ChunkedLossModel):
         self.target_embedding = self.source_embedding = self._make_embedding("target_embedding", target_size)
         if self.target_vocabulary_size is not None:
             self.source_embedding = self._make_embedding("source_embedding", self.source_vocabulary_size)
-        self.output_projection = None
         if not self.tie_output:
-            self.output_projection = layers.Dense(
-                target_size,
-                use_bias=self.output_bias,
-                kernel_initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
-                dtype=self.dtype_policy,
-                name="output_projection",
-            )
+            normal = keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5)
+            self.output_projection = self._make_output_projection(target_size, normal)
 
     def _make_embedding(self, name, size):
         normal = keras.initializers.RandomNormal(stddev=self.embedding_deviation)
@@ -147,7 +145,7 @@ class EncoderDecoder(ChunkedLossModel):
             norm=self.templates["norm"],
             feed_forward=self.templates["feed_forward"],
             dropout=self.dropout,
-            normalize_first=self.normalize_first,
+            normalization="pre" if self.normalize_first else "post",
             recompute=self.recompute,
             dtype=self.dtype_policy,
         )
@@ -174,11 +172,7 @@ class EncoderDecoder(ChunkedLossModel):
             layer.build(shape)
         self.encoder_stack.build(shape)
         self.decoder_stack.build(shape, shape)
-        if self.output_projection:
-            self.output_projection.build(shape)
-        elif self.output_bias:
-            size = self.target_vocabulary_size or self.source_vocabulary_size
-            self.tied_bias = self.add_weight(name="output_bias", shape=(size,), initializer="zeros")
+        self._build_output(shape)
         self.built = True
 
     def call(
@@ -207,28 +201,6 @@ class EncoderDecoder(ChunkedLossModel):
         x = self.decoder_stack(x, memory, training=training, **masks)
         return self._finish(TARGET, x, training)
 
-    def output_weights(self, ids: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Returns the output layer's kernel `(D, V)`, in the dtype of the states, and its bias `(V,)` or `None`.
-
-        Args:
-            ids: int `(S,)`, the tokens whose columns are returned, `(D, S)`. Default `None`: all.
-
-        Raises:
-            ValueError: if the layer is quantised.
-        """
-        layer = self.output_projection or self.target_embedding
-        if layer.quantization_mode is not None:
-            raise ValueError(f"The output layer must not be quantised. Received: {layer.quantization_mode}")
-        if self.output_projection:
-            kernel, bias = layer.kernel, layer.bias
-            kernel = kernel if ids is None else ops.take(kernel, ids, axis=1)
-        else:
-            rows, bias = layer.embeddings, self.tied_bias if self.output_bias else None
-            kernel = ops.transpose(rows if ids is None else ops.take(rows, ids, axis=0))
-        bias = bias if ids is None or bias is None else ops.take(bias, ids)
-        kernel, bias = (None if x is None else ops.cast(x, self.compute_dtype) for x in (kernel, bias))
-        return kernel, bias
-
     def _target_mask(self, target):
         mask = ops.not_equal(target, 0)
         if not self.padding_begins:
@@ -251,20 +223,6 @@ class EncoderDecoder(ChunkedLossModel):
         x = apply_norm(self.norms[side], x) if self.norms else x
         x = self.output_dropouts[side](x, training=training) if self.output_dropouts else x
         return x * self.output_scale if side == TARGET and self.output_scale is not None else x
-
-    def decoding_kernels(self) -> dict[str, Any]:
-        """Makes the kernels of decoding from the weights, see `Attention.decoding_kernels`.
-
-        Returns:
-            Dictionary of `"blocks"`, a list with the kernels of each decoder block, and `"output"`, the output layer's.
-        """
-        made = {"blocks": self.decoder_stack.decoding_kernels()}
-        if self.tie_output and self.target_embedding.quantization_mode is None:
-            kernel, bias = self.output_weights()
-            made["output"] = {"kernel": kernel}
-            if bias is not None:
-                made["output"]["bias"] = bias
-        return made
 
     def init_cache(
         self, source: Tensor, max_length: int, copies: int = 1, kernels: dict[str, Any] | None = None
@@ -330,29 +288,6 @@ class EncoderDecoder(ChunkedLossModel):
         states = self._finish(TARGET, x, training=False)
         return self._logits(states, kernels.get("output")), {**cache, "blocks": blocks}
 
-    @property
-    def beams_share_rows(self) -> bool:
-        """True if hypotheses of a beam may share one cache, in any order."""
-        return not any(layer.rows_interact for layer in self.decoder_stack.attentions)
-
-    def grow_cache(self, cache: dict[str, Any], max_length: int) -> dict[str, Any]:
-        """Returns the cache with room for more tokens.
-
-        Args:
-            cache: from `init_cache` or `decode_step`.
-            max_length: new number of rows, an integer, at least the present one.
-        """
-        return {**cache, "blocks": self.decoder_stack.grow_cache(cache["blocks"], max_length)}
-
-    def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Returns the cache of a batch whose sentences are `rows` of this one, hypotheses of the same sources.
-
-        Args:
-            cache: from `init_cache` or `decode_step`.
-            rows: integers `(B,)`.
-        """
-        return {**cache, "blocks": self.decoder_stack.reorder_cache(cache["blocks"], rows)}
-
     def _embed(self, side, tokens, training, positions=None):
         embedding = (self.source_embedding, self.target_embedding)[side]
         x = embedding(tokens)
@@ -361,18 +296,6 @@ class EncoderDecoder(ChunkedLossModel):
         if self.positions:
             x = self.positions[side](x, positions)
         return self.dropouts[side](x, training=training)
-
-    def _logits(self, states, weights=None):
-        if weights is not None:
-            logits = apply_kernel(weights, states)
-            logits = ops.reshape(logits, (*sizes(states)[:-1], logits.shape[-1]))
-        elif self.output_projection:
-            logits = self.output_projection(states)
-        else:
-            logits = self.target_embedding(states, reverse=True)
-            if self.output_bias:
-                logits = logits + ops.cast(self.tied_bias, logits.dtype)
-        return ops.cast(logits, "float32")
 
     def _config_of(self, cls, templates):
         """Returns a configuration with the arguments of a class, some of which are templates."""

@@ -157,7 +157,7 @@ class Transformer(EncoderDecoder):
 def _attention_templates(attention, decoder_attention, cross_attention, heads):
     template = Template.of_attention("attention", attention, **heads)
     templates = {"attention": template, "decoder_attention": template, "cross_attention": template.across()}
-    for name, given in (("decoder_attention", decoder_attention), ("cross_attention", cross_attention)):
-        if given is not None:
-            templates[name] = Template.of_attention(name, given, **heads)
+    for name, identifier in (("decoder_attention", decoder_attention), ("cross_attention", cross_attention)):
+        if identifier is not None:
+            templates[name] = Template.of_attention(name, identifier, **heads)
     return templates

@@ -73,7 +73,7 @@ def draw_heads(maps, queries, keys, title):
     height, width = math.ceil(n + above + 1), m + 1
     picture = np.full((rows * height, columns * width), np.nan)
     for head in range(heads):
-        top, start = _place(head, columns, height, n, width)
+        top, start = _top_left(head, columns, height, n, width)
         picture[top : top + n, start : start + m] = maps[head, :n, :m]
     title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
     inches = max(CARD, (left + picture.shape[1]) * CELL), len(picture) * CELL
@@ -83,12 +83,12 @@ def draw_heads(maps, queries, keys, title):
     axes = figure.add_axes((left * CELL / inches[0], BELOW / total, *size))
     image = axes.imshow(picture, **weight_colors(picture, largest=1))
     for head in range(heads):
-        top, start = _place(head, columns, height, n, width)
+        top, start = _top_left(head, columns, height, n, width)
         axes.text(start - 0.5, top - above, f"head {head + 1}", fontsize=8)
-        for place, key in enumerate(keys):
-            axes.text(start + place, top - 0.8, key, rotation=90, ha="center", fontsize=SMALL, parse_math=False)
-    places = [(row + 1) * height - n + query for row in range(rows) for query in range(n)]
-    axes.set_yticks(places, rows * queries, fontsize=SMALL, parse_math=False)
+        for index, key in enumerate(keys):
+            axes.text(start + index, top - 0.8, key, rotation=90, ha="center", fontsize=SMALL, parse_math=False)
+    ticks = [(row + 1) * height - n + query for row in range(rows) for query in range(n)]
+    axes.set_yticks(ticks, rows * queries, fontsize=SMALL, parse_math=False)
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.set_frame_on(False)
@@ -100,6 +100,6 @@ def draw_heads(maps, queries, keys, title):
     return figure
 
 
-def _place(head, columns, height, n, width):
+def _top_left(head, columns, height, n, width):
     """Returns the first row and column of a head's cells."""
     return (head // columns + 1) * height - n, head % columns * width

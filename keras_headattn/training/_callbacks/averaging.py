@@ -38,7 +38,7 @@ def average_weights(model: keras.Model, paths: Sequence[Path]) -> None:
     totals = [0.0] * len(floats)
     for path in files:
         model.load_weights(path)
-        for place, weight in enumerate(floats):
-            totals[place] += keras.ops.convert_to_numpy(weight).astype("float64")
+        for index, weight in enumerate(floats):
+            totals[index] += keras.ops.convert_to_numpy(weight).astype("float64")
     for weight, total in zip(floats, totals, strict=True):
         weight.assign(total / len(files))

@@ -58,8 +58,8 @@ def _from_tf_config(text):
             'TF_CONFIG must look like {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", '
             f'"index": 0}}}}. Received: {text} ({type(error).__name__}: {error})'
         ) from error
-    if other := set(cluster) - set(_JOBS):
-        raise ValueError(f"TF_CONFIG must have only the jobs chief and worker. Received: {', '.join(sorted(other))}")
+    if unknown := set(cluster) - set(_JOBS):
+        raise ValueError(f"TF_CONFIG must have only the jobs chief and worker. Received: {', '.join(sorted(unknown))}")
     return {"cluster": cluster, "task": {"type": kind, "index": index}}
 
 
@@ -84,21 +84,21 @@ def _from_slurm(environment):
             counts += [int(count)] * int(times or 1)
         # Jobs that share a host need different ports.
         port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
-        places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
+        tasks = [(host, local_id) for host, count in zip(hosts, counts, strict=True) for local_id in range(count)]
         rank = int(environment["SLURM_PROCID"])
         expected = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
-        place = places[rank]
+        task = tasks[rank]
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(
             "Start the processes by srun, which sets SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, "
             f"SLURM_NODEID and SLURM_LOCALID. {_received(environment, 'SLURM_')} ({type(error).__name__}: {error})"
         ) from error
-    if place != expected:
+    if task != expected:
         raise ValueError(
             "The tasks of a host must have consecutive ranks: start them by `srun --distribution=block`. "
             f"Received: rank {rank} is task {expected[1]} of {expected[0]}"
         )
-    return _workers([f"{host}:{port + number}" for host, number in places], rank)
+    return _workers([f"{host}:{port + local_id}" for host, local_id in tasks], rank)
 
 
 def _received(environment, prefix):

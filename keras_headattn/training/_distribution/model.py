@@ -267,7 +267,7 @@ def _num_rows(x):
 
 
 def _is_sum(loss):
-    return any(getattr(one, "reduction", None) == "sum" for one in keras.tree.flatten(loss))
+    return any(getattr(leaf, "reduction", None) == "sum" for leaf in keras.tree.flatten(loss))
 
 
 _Functional: Any = functional_class()

@@ -32,15 +32,15 @@ def _welcome(addresses, deadline):
         while len(came) < len(addresses) - 1:
             ready = select.select([listener, *said], [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready or time.monotonic() > deadline:
-                missing = [address for number, address in enumerate(addresses[1:], 1) if number not in came]
+                missing = [address for index, address in enumerate(addresses[1:], 1) if index not in came]
                 raise TimeoutError(f"no answer from {', '.join(missing)}")
             for connection in ready:
                 if connection is listener:
                     _accept(listener, said, stack)
                 elif connection in said and (hello := _line(connection, said)):
-                    numbers = [number for number in range(1, len(addresses)) if hello == _HELLO % number]
-                    came |= {number: connection for number in numbers}  # the newest, if a worker was restarted
-                    if not numbers:
+                    indices = [index for index in range(1, len(addresses)) if hello == _HELLO % index]
+                    came |= {index: connection for index in indices}  # the newest, if a worker was restarted
+                    if not indices:
                         connection.close()
         for connection in came.values():
             connection.settimeout(5)

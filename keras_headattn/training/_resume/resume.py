@@ -305,13 +305,13 @@ class Resume(keras.callbacks.CallbackList):
         """Ends training after writing `checkpoint`, if given."""
         self._signal.release()
         self._finish_writing()
-        number = int(gather([self._signal.number], self._strategy).max())
+        signal_number = int(gather([self._signal.number], self._strategy).max())
         if checkpoint:
             self._checkpoints.write(checkpoint)
         self._checkpoints.unlock()
-        if number == signal.SIGINT:
+        if signal_number == signal.SIGINT:
             raise KeyboardInterrupt(f"The state is saved in {self.folder}. The same `fit` goes on from there.")
-        raise SystemExit(128 + number)  # as a shell reports it
+        raise SystemExit(128 + signal_number)  # as a shell reports it
 
 
 def _values(logs):

@@ -27,9 +27,9 @@ class FirstSignal:
         self.release()
         self.number = 0
         if threading.current_thread() is threading.main_thread():
-            for number in _MESSAGES:
-                if signal.getsignal(number) != signal.SIG_IGN:
-                    self._handlers[number] = signal.signal(number, self._on_signal) or signal.SIG_DFL
+            for signal_number in _MESSAGES:
+                if signal.getsignal(signal_number) != signal.SIG_IGN:
+                    self._handlers[signal_number] = signal.signal(signal_number, self._on_signal) or signal.SIG_DFL
 
     def release(self):
         """Restores the previous handlers."""
@@ -37,14 +37,14 @@ class FirstSignal:
             while self._handlers:
                 signal.signal(*self._handlers.popitem())
 
-    def _on_signal(self, number, frame):
+    def _on_signal(self, signal_number, frame):
         self.release()
         if not self._is_running(frame):
-            signal.raise_signal(number)
+            signal.raise_signal(signal_number)
             return
-        self.number = number
+        self.number = signal_number
         # The signal may have interrupted a `print`, which is not reentrant.
         with contextlib.suppress(RuntimeError, OSError):
             start = "\n" if sys.stderr.isatty() else ""  # below a progress bar
-            print(start + _MESSAGES[number], file=sys.stderr, flush=True)
+            print(start + _MESSAGES[signal_number], file=sys.stderr, flush=True)
         self._heard()

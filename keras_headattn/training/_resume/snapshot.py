@@ -26,7 +26,7 @@ def metrics_of(model):
 
 
 def _numbered(name, variables):
-    return {f"{name} {number}": variable for number, variable in enumerate(variables)}
+    return {f"{name} {index}": variable for index, variable in enumerate(variables)}
 
 
 def take(variables):

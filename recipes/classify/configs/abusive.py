@@ -21,7 +21,7 @@ not say. These settings have not been run here.
 import dataclasses
 
 from recipes.classify.configs import yelp
-from recipes.engine.paper_tables import Table, figures
+from recipes.engine.tables import Table, figures
 
 WIKIPEDIA = dataclasses.replace(
     yelp.CONFIG,

@@ -22,7 +22,7 @@ here.
 """
 
 from recipes.classify.settings import ClassifyConfig
-from recipes.engine.paper_tables import Table
+from recipes.engine.tables import Table
 
 CONFIG = ClassifyConfig(
     vocabulary_size=100_000,

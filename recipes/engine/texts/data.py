@@ -1,10 +1,9 @@
 """The texts a configuration names."""
 
-from keras_headattn.data._labelled_text import read_labelled
-from recipes.engine.corpora import Corpora
+from keras_headattn.data._labelled_text import LabelledText, read_labelled
+from recipes.engine.data import Corpora, load_tfds
 from recipes.engine.number_words import number_words
 from recipes.engine.settings import VALIDATION_SHARE
-from recipes.engine.texts.tfds import read_tfds_labelled
 
 
 def load_corpora(config):
@@ -52,9 +51,9 @@ def _from_files(config):
     }
     wanted = [name for name in share if share[name]]
     train, *parts = whole.split([share[name] for name in wanted], config.split_seed) if wanted else [whole]
-    found = dict(zip(wanted, parts, strict=True))
-    validation = found["validation"] if "validation" in found else _read(config, config.validation_files)
-    tests = {"test": found["test"]} if "test" in found else read_tests(config, config.test)
+    splits = dict(zip(wanted, parts, strict=True))
+    validation = splits["validation"] if "validation" in splits else _read(config, config.validation_files)
+    tests = {"test": splits["test"]} if "test" in splits else read_tests(config, config.test)
     return Corpora(train, validation, tests)
 
 
@@ -79,10 +78,41 @@ def _read_split(name, split, columns):
 def _with_text(corpus):
     """Keeps the examples that have a text, and of pairs both; prints how many have not."""
     sides = zip(*filter(None, (corpus.texts, corpus.second_texts)), strict=True)
-    places = [place for place, texts in enumerate(sides) if all(texts)]
-    if len(places) == len(corpus):
+    indices = [index for index, texts in enumerate(sides) if all(texts)]
+    if len(indices) == len(corpus):
         return corpus
-    print(f"{corpus.name}: {len(corpus) - len(places):,} of {len(corpus):,} examples have no text and are left out.")
-    if not places:
+    print(f"{corpus.name}: {len(corpus) - len(indices):,} of {len(corpus):,} examples have no text and are left out.")
+    if not indices:
         raise ValueError(f"A data set must have texts. Received: {corpus.name}, which has none")
-    return corpus.take(places)
+    return corpus.take(indices)
+
+
+def read_tfds_labelled(name, split, text, label, second=None):
+    """Reads a split of TensorFlow Datasets, which downloads it on first use, as `LabelledText`.
+
+    Args:
+        name: str, for instance "glue/sst2", "snli" or "yelp_polarity_reviews".
+        split: str, for instance "train" or "train[:1%]".
+        text, label, second: names of features; `second` is that of the second text, or `None`. Classes get their names;
+            an example without a label has the label "-1".
+    """
+    with load_tfds(name) as tfds:
+        dataset, info = tfds.load(name, split=split, with_info=True)
+    named = {"text": text, "label": label, "second": second}
+    for argument, column in named.items():
+        if column is not None and column not in info.features:
+            raise ValueError(
+                f"Give --{argument}-column (`{argument}`): {name} has the features {', '.join(info.features)}. "
+                f"Received: {column!r}"
+            )
+    columns = [column for column in named.values() if column is not None]
+    class_names = getattr(info.features[label], "names", None)
+    rows = dataset.map(lambda example: [example[column] for column in columns]).as_numpy_iterator()
+
+    def string(column, value):
+        if column == label and class_names and value >= 0:
+            return class_names[value]
+        return value.decode("utf-8").strip() if isinstance(value, bytes) else str(value)
+
+    examples = ([string(*pair) for pair in zip(columns, row, strict=True)] for row in rows)
+    return LabelledText.from_rows(examples, f"{name}, {split}")

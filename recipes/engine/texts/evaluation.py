@@ -4,10 +4,9 @@ import json
 import math
 
 from keras_headattn._files import write_atomically
-from recipes.engine.confusion import report_one_class, write_confusion
-from recipes.engine.corpora import named_apart
-from recipes.engine.fingerprint import fingerprint
+from recipes.engine.data import fingerprint, named_apart
 from recipes.engine.progress import progress_bar
+from recipes.engine.report import report_one_class, write_confusion
 from recipes.engine.texts.targets import Classes
 
 
@@ -17,9 +16,9 @@ def tests_of(run, config, files, read_corpora, read_tests):
     `read_corpora(config)` returns `Corpora`, and `read_tests(config, files)` `LabelledText` by name. No test set, pairs
     for a run of single texts, and a changed training set that tests are a share of are a `ValueError`.
     """
-    own = run.read_config()
+    run_config = run.read_config()
     if files is not None:
-        tests = named_apart(read_tests(config, files), own.names_of_tests)
+        tests = named_apart(read_tests(config, files), run_config.names_of_tests)
     else:
         corpora = read_corpora(config) if config.tests_are_shares else None
         if corpora:  # the training set must be the same
@@ -28,8 +27,8 @@ def tests_of(run, config, files, read_corpora, read_tests):
         tests = run.name_results(config, tests, ("tfds", "drop_labels", "max_examples"))
     if not tests:
         raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
-    if own.is_pair != config.is_pair:
-        trained = "pairs: it needs" if own.is_pair else "single texts: it takes no"
+    if run_config.is_pair != config.is_pair:
+        trained = "pairs: it needs" if run_config.is_pair else "single texts: it takes no"
         raise ValueError(f"The run is of {trained} --second-column. Received: {config.second_column!r}")
     return tests
 

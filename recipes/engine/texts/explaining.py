@@ -1,7 +1,9 @@
-"""Scores of words for the predictions of finished runs, as a page, a picture and lines of JSON."""
+"""Scores of words for the predictions of finished runs: a command, a page, a picture and lines of JSON."""
 
 import io
+import itertools
 import json
+import pathlib
 
 import numpy as np
 
@@ -16,14 +18,21 @@ from keras_headattn.analysis import (
     write_word_scores,
 )
 from keras_headattn.serving import Classifier, WordScores
+from recipes.engine.command import Command, fill_in_samples, sentences_in
+from recipes.engine.finished import by_title, explained
 from recipes.engine.progress import progress_bar
-from recipes.engine.tables import table
-from recipes.engine.texts.lines import sides_of
-from recipes.engine.texts.runs import load_predictor
-from recipes.engine.texts.settings import INSIDE
+from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.recipe import check_readable
+from recipes.engine.report import markdown_table
+from recipes.engine.texts.predicting import load_predictor, runs_of, sides_of
+from recipes.engine.texts.settings import INSIDE, METHODS
 
 STEPS = 20  # of integrated gradients
 IN_PICTURE = 5  # texts
+HELP = (
+    "methods: pooling, cls and received are attention (of the pooling; of the last block, what the first token looks "
+)
+HELP += f"at, and what a word receives); others are {', '.join(METHODS[3:])} [gradient lime]"
 
 
 class Explained:
@@ -47,13 +56,13 @@ class Explained:
     def cut(self):
         """Numbers, from 1, of the texts that the model does not read to their ends."""
         read = [[len(text.split()) for text in side] for side in self.sides]
-        return [place for place, sizes in enumerate(zip(*self.sizes, *read, strict=True), 1) if _is_cut(sizes)]
+        return [number for number, sizes in enumerate(zip(*self.sizes, *read, strict=True), 1) if _is_cut(sizes)]
 
     def answers(self):
         """Returns the answer of the run to each text: list of str."""
         cells, names = self.targets.cells(self.predicted), self.targets.names
         rows = zip(cells, self.predicted, self.classes, strict=True)
-        return [f"{cell} {row[number]:.3f}" if names else cell for cell, row, number in rows]
+        return [f"{cell} {row[index]:.3f}" if names else cell for cell, row, index in rows]
 
     def scores(self, method, options, progress=None):
         """Returns the scores of the words that the model reads of each text: list of arrays `(n,)`."""
@@ -61,26 +70,26 @@ class Explained:
         if method in INSIDE and self.inside is None:
             raise ValueError(f"T5 writes its answers: take lime, leave_one_out or random. Received: --methods {method}")
         if method == "random":
-            found = random_scores(*self.sides, seed=options.seed)
+            scores = random_scores(*self.sides, seed=options.seed)
         elif method == "lime":
-            found = lime(self.predictor, *self.sides, samples=options.samples, seed=options.seed, **common)
+            scores = lime(self.predictor, *self.sides, samples=options.samples, seed=options.seed, **common)
         elif method == "leave_one_out":
-            found = leave_one_out(self.predictor, *self.sides, **common)
+            scores = leave_one_out(self.predictor, *self.sides, **common)
         elif method.endswith(("gradient", "gradients")):
             steps = STEPS if method == "integrated_gradients" else None
-            found = self.inside.gradients(*self.sides, steps=steps, **common)
+            scores = self.inside.gradients(*self.sides, steps=steps, **common)
         else:
-            found = self.inside.attention(*self.sides, kind=method, progress=progress)
-        return found
+            scores = self.inside.attention(*self.sides, kind=method, progress=progress)
+        return scores
 
     def whole(self, scores):
         """Adds 0 for the words that are not read."""
         whole = []
-        for number, row in enumerate(scores):
+        for index, row in enumerate(scores):
             start, parts = 0, []
             for side, sizes in zip(self.sides, self.sizes, strict=True):
-                count = len(side[number].split())
-                parts += [row[start : start + count], np.zeros(sizes[number] - count)]
+                count = len(side[index].split())
+                parts += [row[start : start + count], np.zeros(sizes[index] - count)]
                 start += count
             whole.append(np.concatenate(parts))
         return whole
@@ -110,7 +119,7 @@ def explain(runs, lines, output, options):
         raise ValueError("The runs must all be of single texts, or all of pairs. Received: both")
     numbers, sides = sides_of(lines, next(iter(configs.values())).is_pair, options.file)
     words = [" ".join(parts).split() for parts in zip(*sides, strict=True)]
-    texts = [{"words": each, "scores": {}, "answers": {}} for each in words]
+    texts = [{"words": text_words, "scores": {}, "answers": {}} for text_words in words]
     rows = []
     for title, run in runs.items():
         explained = Explained(load_predictor(run), *sides)
@@ -127,29 +136,73 @@ def explain(runs, lines, output, options):
             if configs[title].predicts == "class":
                 rows.append([f"{title}: {method}", *(f"{value:.4f}" for value in explained.faithfulness(scores))])
     if rows:
-        print(*table(["comprehensiveness", "sufficiency"], rows), sep="\n")
+        print(*markdown_table(["comprehensiveness", "sufficiency"], rows), sep="\n")
     _write(output, dict(zip(numbers, texts, strict=True)), lines)
 
 
 def _write(output, by_number, lines):
     texts = list(by_number.values())
-    for number, text in by_number.items():
-        line = lines[number - 1]
+    for line_number, text in by_number.items():
+        line = lines[line_number - 1]
         first, tab, second = line.partition("\t")
-        text["name"] = f"Text {number}" + (f": {first} | {second}" if tab else "")
+        text["name"] = f"Text {line_number}" + (f": {first} | {second}" if tab else "")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_word_scores(output, texts)
     picture = io.BytesIO()
     draw_word_scores(texts[:IN_PICTURE]).savefig(picture, dpi=120, format="png")
     write_atomically(output.with_suffix(".png"), picture.getvalue())
     content = ""
-    for number, line in enumerate(lines, 1):
-        text = by_number.get(number, {"words": [], "answers": {}, "scores": {}})  # nothing for an empty line
+    for line_number, line in enumerate(lines, 1):
+        text = by_number.get(line_number, {"words": [], "answers": {}, "scores": {}})  # nothing for an empty line
         scores = {
             title: {method: [round(float(value), 6) for value in row] for method, row in by_method.items()}
             for title, by_method in text["scores"].items()
         }
-        found = {"text": line, "words": text["words"], "answers": text["answers"], "scores": scores}
-        content += json.dumps(found, ensure_ascii=False) + "\n"
+        record = {"text": line, "words": text["words"], "answers": text["answers"], "scores": scores}
+        content += json.dumps(record, ensure_ascii=False) + "\n"
     write_atomically(output.with_suffix(".jsonl"), content.encode("utf-8"))
     print(f"{output}, with .jsonl, and .png of the first {min(IN_PICTURE, len(texts))}")
+
+
+def explain_command():
+    """Returns the `Command` that scores the words of texts in a file for finished runs."""
+    return Command(_explain, "which words decide what runs say of the texts in a file: a page, a picture, scores", _add)
+
+
+def _add(parser):
+    parser.add_argument("folders", nargs="+", metavar="folder", help="folders of finished runs, side by side")
+    parser.add_argument(
+        "--file", required=True, help="a text a line, two with a tab between where the runs are on pairs; .gz or - too"
+    )
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["gradient", "lime"], help=HELP)
+    parser.add_argument("--samples", type=int, help="of each text, for lime [100]")
+    parser.add_argument("--examples", type=int, default=100, help="the first lines of the file, so many [100]")
+    parser.add_argument("--seed", type=int, help="of lime and random [0]")
+    parser.add_argument("--output", help="the page; .png and .jsonl beside it [RUN/explained/FILE.html]")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _explain(options):
+    check_readable(options.file)
+    fill_in_samples(options, options.methods)
+    for name in ("samples", "examples"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} must be at least 1. Received: {name}={getattr(options, name)}")
+    if options.output and not options.output.endswith(".html"):
+        raise ValueError(f"--output is a page and must end in .html. Received: output={options.output}")
+    runs = {title: next(iter(seeds.values())) for title, seeds in by_title(options.folders, runs_of).items()}
+    lines, more = _lines(options.file, options.examples)
+    if not any(lines):
+        raise ValueError(f"--file must have at least one text. Received: {options.file}, which is empty")
+    if more:
+        print(f"The first {len(lines):,} texts; --examples takes more.")
+    quiet_tensorflow()
+
+    output = options.output or explained(next(iter(runs.values())).folder, options.file, ".html")
+    explain(runs, lines, pathlib.Path(output), options)
+
+
+def _lines(file, count):
+    """Returns the first lines of a file, and True if there are more."""
+    lines = list(itertools.islice(sentences_in(file), count + 1))
+    return lines[:count], len(lines) > count

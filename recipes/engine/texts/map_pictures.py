@@ -3,8 +3,7 @@
 from keras_headattn.analysis import attention_maps, draw_text_maps
 from keras_headattn.serving import Classifier
 from recipes.engine.finished import by_title, chosen_layers, indices, save
-from recipes.engine.texts.lines import sides_of
-from recipes.engine.texts.runs import load_predictor, recipe_of
+from recipes.engine.texts.predicting import load_predictor, recipe_of, sides_of
 from recipes.engine.texts.training import model_inputs
 
 
@@ -13,14 +12,14 @@ def text(options):
     if options.kind != "encoder":
         raise ValueError(f"--kind must be encoder for runs of classification. Received: kind={options.kind!r}")
     print(options.sentence)
-    found = {title: _maps(title, folder, options) for title, folder in by_title(options.runs, str).items()}
-    (tokens, *others) = [tokens for tokens, _ in found.values()]
-    if any(each != tokens for each in others):
+    results = {title: _maps(title, folder, options) for title, folder in by_title(options.runs, str).items()}
+    (tokens, *others) = [tokens for tokens, _ in results.values()]
+    if any(other != tokens for other in others):
         raise ValueError(
             f"The runs must split the text into the same tokens. Draw them one by one. Received: {options.sentence}"
         )
-    numbered = [(number, title, maps) for title, (_, layers) in found.items() for number, maps in layers.items()]
-    numbered.sort(key=lambda each: each[0])  # stable: runs stay in order
+    numbered = [(number, title, maps) for title, (_, layers) in results.items() for number, maps in layers.items()]
+    numbered.sort(key=lambda item: item[0])  # stable: runs stay in order
     layers = {f"{title}, layer {number}": maps for number, title, maps in numbered}
     head, title = None, options.sentence
     if options.head is not None:

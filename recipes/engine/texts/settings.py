@@ -1,7 +1,7 @@
 """The settings of labelled texts."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.corpora import named_files
+from recipes.engine.data import named_files
 from recipes.engine.settings import Examples, TextFiles, check_encoding
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
@@ -23,33 +23,38 @@ class Texts(TextFiles, Examples):
     title = "data"
 
     format: str | None = option(
-        None, "of the files; none: by their ending; aligned: one file a column, its lines belong together", FORMATS
+        None,
+        "format of the files; none: by their ending; aligned: one file a column, whose lines belong together",
+        FORMATS,
     )
-    encoding: str = option("utf-8", "of the files, such as latin-1 or utf-16")
+    encoding: str = option("utf-8", "encoding of the files, such as latin-1 or utf-16")
     delimiter: str | None = option(
-        None, "between the columns of csv; none: the comma, semicolon or tab that makes the columns"
+        None, "delimiter of csv columns; none: the comma, semicolon or tab that makes the columns"
     )
-    header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
+    header: bool = option(
+        True, "the first line of csv and tsv names the columns; --no-header: columns are numbers from 1"
+    )
     text_column: str = option("text", "name of the column with the text", metavar="COLUMN")
     second_column: str | None = option(
-        None, "name of that with the second text, where pairs are classified", metavar="COLUMN"
+        None, "name of the column with the second text, where pairs are classified", metavar="COLUMN"
     )
-    label_column: str = option("label", "name of that with the label", metavar="COLUMN")
+    label_column: str = option("label", "name of the column with the label", metavar="COLUMN")
     predict: str = option(
-        "class", "what a text has: one class, any of several labels, or a number", ("class", "labels", "number")
+        "class", "kind of prediction: one class, any of several labels, or a number", ("class", "labels", "number")
     )
-    label_separator: str = option(",", "stands between the labels of a text, with --predict labels")
+    label_separator: str = option(",", "separator of the labels of a text, with --predict labels")
     labels: tuple[str, ...] = option(
         (),
-        "all labels in their order; of two the second is the positive one; none: those to train on, sorted",
+        "names of all labels in order, of two the second is the positive one; none: those of --train, sorted",
         metavar="LABEL",
     )
     drop_labels: tuple[str, ...] = option((), "labels whose examples are left out", metavar="LABEL")
     test_share: float = option(0.1, "share of --train to test on, without --test; 0: none", at_least=0, below=1)
-    class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
+    class_weights: str = option(
+        "none", "weights of classes in training; balanced: all classes count the same", ("none", "balanced")
+    )
 
-    def __post_init__(self):
-        super().__post_init__()
+    def check(self):
         check_encoding(self.encoding)
         if self.delimiter == "\\t":  # as typed
             object.__setattr__(self, "delimiter", "\t")
@@ -57,18 +62,18 @@ class Texts(TextFiles, Examples):
             raise ValueError(f"--delimiter must be one character. Received: delimiter={self.delimiter!r}")
 
     def unused(self, given):
-        found = super().unused(given)
-        if "test" not in given and self._source() != "train":
-            found |= dict.fromkeys(OF_FILES, "is only for files")
+        reasons = {}
+        if "test" not in given and self.source != "train":
+            reasons |= dict.fromkeys(OF_FILES, "is only for files")
             if self.embedded:
-                found |= dict.fromkeys(COLUMNS, "is not for the embedded data")
+                reasons |= dict.fromkeys(COLUMNS, "is not for the embedded data")
         if self.format not in (None, "csv"):
-            found["delimiter"] = "is only for csv"
+            reasons["delimiter"] = "is only for csv"
         if self.format in ("jsonl", "label_text", "aligned"):
-            found["header"] = "is only for csv and tsv"
+            reasons["header"] = "is only for csv and tsv"
         if self.predict != "labels":
-            found["label_separator"] = "is for --predict labels"
-        return {name: reason for name, reason in found.items() if name in given}
+            reasons["label_separator"] = "is for --predict labels"
+        return reasons
 
     @property
     def predicts(self):
@@ -102,7 +107,7 @@ class Texts(TextFiles, Examples):
 
     def chosen(self, corpus):
         """Picks the examples of a `LabelledText` that these settings use; none is a `ValueError`."""
-        found = corpus.without(self.drop_labels).sample(self.max_examples, self.split_seed)
-        if not len(found):
+        examples = corpus.without(self.drop_labels).sample(self.max_examples, self.split_seed)
+        if not len(examples):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
-        return found
+        return examples

@@ -55,13 +55,13 @@ class Classes:
 
     def of(self, corpus):
         """Returns the targets of a corpus: integers `(N,)`. An unknown label is a `ValueError`."""
-        number_of = {name: number for number, name in enumerate(self.names)}
+        index_of = {name: index for index, name in enumerate(self.names)}
         if unknown := sorted(self._names(corpus) - set(self.names)):
             raise ValueError(
                 f"{corpus.name} has labels that are none of {', '.join(self.names[:20])}. Leave out their examples by "
                 f"--drop-labels, or name all by --labels. Received: {', '.join(unknown[:5])}"
             )
-        return np.array([number_of[label] for label in corpus.labels])
+        return np.array([index_of[label] for label in corpus.labels])
 
     def make_loss(self):
         return LabelSmoothedCrossentropy(self.label_smoothing)
@@ -79,7 +79,7 @@ class Classes:
 
     def cells(self, predicted):
         """Returns the prediction for each text, as a str."""
-        return [self.names[number] for number in predicted.argmax(axis=1)]
+        return [self.names[index] for index in predicted.argmax(axis=1)]
 
 
 class Labels(Classes):
@@ -113,13 +113,13 @@ class Labels(Classes):
         """Measures of probabilities `(N, C)`: the share of right labels, of right texts, F1, and the loss in nats."""
         from sklearn import metrics
 
-        found = predicted > 0.5
+        positive = predicted > 0.5
         likely = np.where(targets > 0.5, predicted, 1 - predicted).astype("float64")
         return {
-            "accuracy": float(np.mean(found == (targets > 0.5))),
-            "exact": float(np.mean((found == (targets > 0.5)).all(axis=1))),
-            "f1_micro": float(metrics.f1_score(targets, found, average="micro", zero_division=0)),
-            "f1_macro": float(metrics.f1_score(targets, found, average="macro", zero_division=0)),
+            "accuracy": float(np.mean(positive == (targets > 0.5))),
+            "exact": float(np.mean((positive == (targets > 0.5)).all(axis=1))),
+            "f1_micro": float(metrics.f1_score(targets, positive, average="micro", zero_division=0)),
+            "f1_macro": float(metrics.f1_score(targets, positive, average="macro", zero_division=0)),
             "loss": float(-np.mean(np.log(np.maximum(likely, 1e-30)))),
         }
 
@@ -158,13 +158,13 @@ class Numbers:
         """Measures of numbers `(N, 1)`: correlations (NaN where one side is constant) and mean errors."""
         from scipy import stats
 
-        found = predicted[:, 0].astype("float64")
-        varies = np.ptp(targets) > 0 and np.ptp(found) > 0
+        values = predicted[:, 0].astype("float64")
+        varies = np.ptp(targets) > 0 and np.ptp(values) > 0
         return {
-            "pearson": float(stats.pearsonr(targets, found).statistic) if varies else np.nan,
-            "spearman": float(stats.spearmanr(targets, found).statistic) if varies else np.nan,
-            "mae": float(np.mean(np.abs(targets - found))),
-            "loss": float(np.mean(np.square(targets - found))),
+            "pearson": float(stats.pearsonr(targets, values).statistic) if varies else np.nan,
+            "spearman": float(stats.spearmanr(targets, values).statistic) if varies else np.nan,
+            "mae": float(np.mean(np.abs(targets - values))),
+            "loss": float(np.mean(np.square(targets - values))),
         }
 
     def cells(self, predicted):

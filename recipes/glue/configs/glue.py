@@ -33,7 +33,7 @@ which is right, and as 85.0 in the text. Its FLOPs are of texts of no printed le
 
 import dataclasses
 
-from recipes.engine.paper_tables import Table, figures
+from recipes.engine.tables import Table, figures
 from recipes.glue.settings import GlueConfig
 
 # Epochs, batch, learning rate, alpha, beta.
@@ -161,7 +161,7 @@ SIZES = {  # of table 3
 }
 
 
-def of_tasks(title, rows, columns, published, sizes=None, **others):
+def of_tasks(title, rows, columns, published, sizes=None, **kwargs):
     """Returns a `Table` of tasks; `published` has rows of figures in the order of the columns, two of them a tuple."""
     return Table(
         title=title,
@@ -179,7 +179,7 @@ def of_tasks(title, rows, columns, published, sizes=None, **others):
         }
         | (figures(OF_MODEL, sizes) if sizes else {}),
         of_model=OF_MODEL if sizes else (),
-        **others,
+        **kwargs,
     )
 
 

@@ -23,7 +23,7 @@ a table, that texts name a tenth more of the graph and repeat fewer clauses: `en
 
 import dataclasses
 
-from recipes.engine.paper_tables import Table, figures
+from recipes.engine.tables import Table, figures
 from recipes.graphs.settings import GraphsConfig
 
 GRAPHWRITER = GraphsConfig(

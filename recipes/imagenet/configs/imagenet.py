@@ -19,7 +19,7 @@ models 1.13, which the paper names. There the smallest crop is 5 % of an image, 
 smoothing.
 """
 
-from recipes.engine.paper_tables import Table, figures
+from recipes.engine.tables import Table, figures
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(

@@ -22,7 +22,7 @@ CoS-E, F1 of the others. Its "EA-Attention" stands beside the attention of the p
 with LIME on e-SNLI table 8 repeats the figures of "EA-Attention" (0.399, 0.177, 0.396); here are those of table 11.
 """
 
-from recipes.engine.paper_tables import Table
+from recipes.engine.tables import Table
 from recipes.rationales.settings import RationalesConfig
 
 DATASETS = {"movies": "movies", "fever": "fever", "multirc": "multirc", "cos_e": "cose", "esnli": "esnli"}
@@ -68,17 +68,17 @@ WORDS = {
 
 def _published():
     perf = {row: dict(zip(DATASETS, values, strict=True)) for row, values in PERF.items()}
-    found = {
+    published = {
         ("test", "accuracy"): {row: {"cos_e": values.pop("cos_e")} for row, values in perf.items()},
         ("test", "f1_macro"): perf,
     }
     for kind, rows in WORDS.items():
-        for place, measure in enumerate(MEASURES):
-            found[kind, measure] = {
-                row: {name: figures[place] for name, figures in zip(DATASETS, values, strict=True)}
+        for index, measure in enumerate(MEASURES):
+            published[kind, measure] = {
+                row: {name: figures[index] for name, figures in zip(DATASETS, values, strict=True)}
                 for row, values in rows.items()
             }
-    return found
+    return published
 
 
 TABLES = {

@@ -20,7 +20,7 @@ LR and HR, the redundancy of heads, are those of the encoder here; of which laye
 
 import dataclasses
 
-from recipes.engine.paper_tables import Table, figures
+from recipes.engine.tables import Table, figures
 from recipes.translate.configs import iwslt14
 
 BASE = dataclasses.replace(
@@ -56,8 +56,8 @@ def table(title, rows, published, bleu="tokenized BLEU"):
 
 PLAIN = dict(config="disentangled_iwslt14", attention="multi_head")
 CLUSTERS = {
-    f"{number}_clusters": dict(config="disentangled_iwslt14", attention_arguments=dict(num_clusters=number))
-    for number in (4, 8, 12)
+    f"{num_clusters}_clusters": dict(config="disentangled_iwslt14", attention_arguments=dict(num_clusters=num_clusters))
+    for num_clusters in (4, 8, 12)
 }
 TABLES = {
     "disentangled_table1": table(

@@ -18,7 +18,7 @@ without the output layer, as ours are; its parameters are without embeddings, ot
 
 import dataclasses
 
-from recipes.engine.paper_tables import Table
+from recipes.engine.tables import Table
 from recipes.translate.configs import iwslt14
 
 LITE = dataclasses.replace(

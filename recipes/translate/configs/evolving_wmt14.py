@@ -73,8 +73,8 @@ FLOPS = {
 }
 TABLES = {
     name: table
-    for place, (corpus, title) in enumerate({"wmt14_de": "WMT14 En-De", "wmt14_fr": "WMT14 En-Fr"}.items())
+    for index, (corpus, title) in enumerate({"wmt14_de": "WMT14 En-De", "wmt14_fr": "WMT14 En-Fr"}.items())
     for name, table in tables(
-        corpus, title, *({row: bleu[place] for row, bleu in rows.items()} for rows in (TABLE_5, TABLE_6)), FLOPS
+        corpus, title, *({row: bleu[index] for row, bleu in rows.items()} for rows in (TABLE_5, TABLE_6)), FLOPS
     ).items()
 }

@@ -19,7 +19,7 @@ dev2010 is a set that every release has.
 import csv
 import pathlib
 
-from recipes.engine.paper_tables import Table
+from recipes.engine.tables import Table
 from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(

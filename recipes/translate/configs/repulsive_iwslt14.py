@@ -15,7 +15,7 @@ temperature of table 8 neither.
 
 import dataclasses
 
-from recipes.engine.paper_tables import RELATIVE_TIME, Table
+from recipes.engine.tables import RELATIVE_TIME, Table
 from recipes.translate.configs import iwslt14
 
 CONFIG = dataclasses.replace(

@@ -12,7 +12,7 @@ Step size and repulsive weight are those of section B.2.3, where the Transformer
 
 import dataclasses
 
-from recipes.engine.paper_tables import RELATIVE_TIME, Table
+from recipes.engine.tables import RELATIVE_TIME, Table
 from recipes.translate.configs import wmt14_de
 from recipes.translate.configs.repulsive_iwslt14 import MEASURES, ROWS
 

@@ -1,6 +1,5 @@
 """The parts of the recipe of sentence classification."""
 
-import argparse
 import dataclasses
 import json
 
@@ -16,6 +15,7 @@ from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
 from recipes.classify.text import embedding_width, load_embeddings, make_tokenizer
 from recipes.classify.train import check, optimizer_of
+from recipes.engine.command import Parser
 from recipes.engine.config import override
 from recipes.engine.texts.data import load_corpora, read_tests
 from recipes.engine.texts.evaluation import evaluate
@@ -161,7 +161,7 @@ def test_word_vectors(table, tmp_path, capsys):
 def test_word_vectors_bring_their_width(table, tmp_path, given):
     path = tmp_path / "vectors.txt"
     path.write_text("red 1 2 3\n")
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     RECIPE.all_commands()["train"].add(parser)
     config = RECIPE.chosen_settings(parser.parse_args([*given, "--train", str(table), "--embeddings", str(path)]))
     if "--model-arguments" in given:

@@ -158,7 +158,7 @@ def test_named_configurations_load():
     found = all_configs()
     assert len(found) > 30 and {type(config).__name__ for config in found.values()} == {
         "TranslateConfig", "ClassifyConfig", "GlueConfig", "ImageNetConfig", "PretrainConfig",
-        "GraphsConfig", "RationalesConfig", "SeriesConfig", "TagConfig", "AnswerConfig",
+        "GraphsConfig", "RationalesConfig", "SeriesConfig", "TagConfig", "AnswerConfig", "LmConfig",
     }  # fmt: skip
     assert RECIPE.named_config("multi30k").size == "tiny"
     assert RECIPE.named_config("evolving_base_wmt14_fr").target_language == "fr"  # of several in a file

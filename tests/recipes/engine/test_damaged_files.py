@@ -3,15 +3,14 @@
 import pytest
 
 from keras_headattn.metrics import Score
+from recipes.compare import scores_by_seed
 from recipes.curves import _histories, _recipe
-from recipes.engine.comparing import scores_by_seed
 from recipes.engine.config import load_config
-from recipes.engine.encoders import kind_of
-from recipes.engine.paper_tables import read_scores
-from recipes.engine.pretrained import run_settings
+from recipes.engine.encoders import kind_of, run_settings
+from recipes.engine.generation import write_texts
 from recipes.engine.run import Run
-from recipes.engine.scored_texts import write_texts
-from recipes.engine.texts.runs import recipe_of
+from recipes.engine.tables import read_scores
+from recipes.engine.texts.predicting import recipe_of
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.settings import ImageNetConfig
 

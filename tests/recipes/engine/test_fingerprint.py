@@ -10,8 +10,7 @@ import pytest
 from keras.utils import save_img
 
 from recipes.classify import __main__ as classify
-from recipes.engine.corpora import Corpora
-from recipes.engine.fingerprint import checksum, fingerprint
+from recipes.engine.data import Corpora, checksum, fingerprint
 from recipes.engine.run import Run
 from recipes.engine.session import Session, Stopped
 from recipes.glue import __main__ as glue

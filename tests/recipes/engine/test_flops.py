@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.models import Transformer
-from recipes.engine.flops import count_flops
+from recipes.engine.modelling import count_flops
 
 
 @pytest.mark.parametrize("call, flops", [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from recipes.engine.checkpoints import SaveEpochs, weights_of
+from recipes.engine.callbacks import SaveEpochs, weights_of
 from recipes.engine.run import Run
 from recipes.engine.session import full_disk_reported
 from tests.refusals import refused

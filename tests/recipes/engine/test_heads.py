@@ -8,7 +8,7 @@ import pytest
 from keras_headattn import layers
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
-from recipes.engine.heads import make_attention
+from recipes.engine.modelling import make_attention
 from recipes.engine.settings import Heads
 from recipes.translate.configs import repulsive_iwslt14
 from recipes.translate.modelling import make_attentions, make_transformer

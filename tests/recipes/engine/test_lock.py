@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from recipes.engine.lock import locked
+from recipes.engine.run import locked
 
 HOLD = """
 import sys, time
-from recipes.engine.lock import locked
+from recipes.engine.run import locked
 with locked(sys.argv[1], "taken"):
     print("held", flush=True)
     time.sleep(1000)

@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from recipes.engine.paper_plots import plot
-from recipes.engine.paper_tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, with_relative_time
+from recipes.engine.tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, with_relative_time
+from recipes.sweep import plot
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):

@@ -5,7 +5,7 @@ import pytest
 from keras_headattn.data._parallel import ParallelCorpus
 from recipes.classify.__main__ import RECIPE
 from recipes.classify.settings import ClassifyConfig
-from recipes.engine.proportions import fitting_batch, remark_on_size, remark_on_warmup
+from recipes.engine.modelling import fitting_batch, remark_on_size, remark_on_warmup
 from recipes.glue.settings import GlueConfig
 from recipes.imagenet import train as imagenet
 from recipes.imagenet.__main__ import RECIPE as IMAGENET

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_headattn.data import source_lengths
 from keras_headattn.models import Transformer
-from recipes.engine.checkpoints import (
+from recipes.engine.callbacks import (
     FiniteLoss,
     SaveEpochs,
     StopWhenStalled,
@@ -25,9 +25,8 @@ from recipes.engine.checkpoints import (
     has_stalled,
     weights_of,
 )
-from recipes.engine.lock import locked
 from recipes.engine.run import Run as RunOf
-from recipes.engine.run import try_folder
+from recipes.engine.run import locked, try_folder
 from recipes.engine.session import report_hidden_gpus
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.batches import make_batches

@@ -1,7 +1,7 @@
 import functools
 
 from keras_headattn.metrics import Score, bleu, meteor
-from recipes.engine.scored_texts import score_texts
+from recipes.engine.generation import score_texts
 
 HYPOTHESES, REFERENCES = ["a dog runs fast", "a cat sat"], ["a dog runs fast", "the cat sat"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from recipes.engine.texts.tfds import read_tfds_labelled
+from recipes.engine.texts.data import read_tfds_labelled
 from tests.refusals import refused
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.classify import __main__ as classify
 from recipes.engine.config import override
-from recipes.engine.texts.explain import explain_command
+from recipes.engine.texts.explaining import explain_command
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
 from recipes.imagenet import __main__ as imagenet

@@ -1,5 +1,5 @@
 from keras_headattn.text import SentencePieceTokenizer, learn_wordpieces
-from recipes.engine.vocabularies import learn_tokenizer
+from recipes.engine.data import learn_tokenizer
 from tests.refusals import refused
 
 TEXTS = ["A cat sat", "a dog sat", "the Cat"]

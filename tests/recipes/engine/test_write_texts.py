@@ -4,7 +4,7 @@ import os
 import pytest
 
 from keras_headattn.metrics import Score
-from recipes.engine.scored_texts import write_texts
+from recipes.engine.generation import write_texts
 from tests.refusals import refused
 
 SCORES = {"BLEU": Score("BLEU", 27.5, "tok:13a", (30.0, 2.25))}

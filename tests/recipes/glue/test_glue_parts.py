@@ -16,8 +16,7 @@ from sklearn import metrics
 
 from keras_headattn.data import LabelledText
 from recipes.engine.config import override
-from recipes.engine.encoders import kind_of
-from recipes.engine.fine_tuning import fine_tuning_optimizer, make_tokenizer
+from recipes.engine.encoders import fine_tuning_optimizer, kind_of, make_tokenizer
 from recipes.engine.run import Run
 from recipes.glue import glue_files, text_to_text
 from recipes.glue.__main__ import RECIPE
@@ -451,7 +450,8 @@ def test_a_preset_of_keras_hub_as_checkpoint(name, tmp_path):
     backbone = getattr(keras_hub.models, f"{name}Backbone")(**sizes, **own)
     for part in (backbone, getattr(keras_hub.tokenizers, f"{name}Tokenizer")(*arguments)):
         part.save_to_preset(str(tmp_path))
-    config = override(GlueConfig(), dict(task="cola", checkpoint=str(tmp_path), run=str(tmp_path / "run")))
+    given = dict(task="cola", checkpoint=str(tmp_path), max_length=20, run=str(tmp_path / "run"))
+    config = override(GlueConfig(), given)
     check(config)
     tokenizer = make_tokenizer(Run(config.run, RECIPE), config, None)
     model = make_model(config, tokenizer, targets_of(config))

@@ -12,7 +12,7 @@ import tensorflow as tf
 from matplotlib.image import imread
 
 from keras_headattn.optimizers import Repulsive
-from recipes.engine.fresh_process import smoke_test
+from recipes.engine.exporting import smoke_test
 from recipes.engine.recipe import named_configs
 from recipes.graphs.__main__ import RECIPE, main
 from recipes.graphs.corpus import Graph, GraphCorpus, graph_tensors

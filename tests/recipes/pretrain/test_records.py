@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from keras_headattn.data import Records
+from recipes.engine.data import named_apart
 from recipes.engine.recipe import named_configs
 from recipes.pretrain.__main__ import main
 from recipes.pretrain.prepare import prepare, tokenizer_of
@@ -192,3 +193,9 @@ def test_real_text(shared_data, tmp_path):
 
 def test_text_and_records():
     assert PretrainConfig(train=("a",), records="r").data == "train" and PretrainConfig(records="r").data == "records"
+
+
+def test_test_sets_have_names_of_their_own():
+    config = PretrainConfig(train=("a.txt",), test=("b/x.txt", "c/held_out.txt"))
+    assert config.names_of_tests == ["held_out", "x", "held_out-2"]
+    assert list(named_apart({"x": None, "y": None}, config.names_of_tests)) == ["x-2", "y"]

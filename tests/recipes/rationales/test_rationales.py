@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keras_headattn._files import read_lines
-from recipes.engine.paper_tables import read_scores
+from recipes.engine.tables import read_scores
 from recipes.rationales.__main__ import KINDS, RECIPE, main
 from recipes.rationales.batches import DocumentBatches, padded_states
 from recipes.rationales.data import document_of, query_of

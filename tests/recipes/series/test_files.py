@@ -93,7 +93,7 @@ def test_csv_of_other_programs(write, index):
     ("@dimensions two\n@data\n1:a\n", "line 1", "'two'"),
     ("@dimensions 2\n@classLabel true\n@data\n1,2:a\n", "line 4", "1"),
     ("@univariate true\n@classLabel true\n@data\n1:2:a\n", "line 4", "2"),
-    ("@timestamps true\n@classLabel true\n@data\n1,2:a\n", "line 4", "'1,2"),
+    ("@timestamps true\n@classLabel true\n@data\n1,2:a\n", "steps (time stamp,value)", "'1,2"),
     ("@timestamps true\n@classLabel true\n@data\n(0,1),2:a\n", "line 4", "'(0,1),2"),
     ("@timestamps true\n@classLabel true\n@data\n(0,1),(1,2):(0,1),(2,2):a\n", "line 4", "'1'"),
 ])  # fmt: skip

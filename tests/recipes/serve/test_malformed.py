@@ -139,6 +139,8 @@ def raw(server, data):
     return received
 
 
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+TWO_LENGTHS = GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 POST = b"POST /v1/models/numbers:predict HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n"
 
 
@@ -148,6 +150,7 @@ POST = b"POST /v1/models/numbers:predict HTTP/1.1\r\nConnection: close\r\nHost: 
     (POST + b"\r\n", 400, b"Expecting value"),
     (POST + b"Content-Length: -5\r\n\r\n", 400, b""),
     (POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400, b""),
+    (TWO_LENGTHS + GET, 400, b"one of Content-Length and Transfer-Encoding"),
     (POST + b"X: " + b"y" * 70_000 + b"\r\n\r\n", 400, b""),
     (POST + b": v\r\n\r\n", 400, b""),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, b""),

@@ -9,14 +9,12 @@ import types
 
 import pytest
 
-from recipes.engine import lock
 from recipes.engine.config import save_config
-from recipes.engine.records import take_files
-from recipes.engine.run import Run
+from recipes.engine.run import Run, locked
 from recipes.translate.__main__ import RECIPE, main
 from recipes.translate.batches import make_batches
 from recipes.translate.corpora import load_corpora, stream_training
-from recipes.translate.prepare import prepare, sample_pairs
+from recipes.translate.prepare import prepare, sample_pairs, take_files
 from recipes.translate.settings import TranslateConfig
 from recipes.translate.text import check_moses, load_shortlist, make_text
 from recipes.translate.train import learn_text
@@ -106,9 +104,9 @@ def test_prepared_records_are_found_again_and_repaired(config, tmp_path, capsys)
 
 def test_a_second_one_waits_for_the_first(config, monkeypatch):
     said, folder = [], pathlib.Path(config.records)
-    monkeypatch.setattr(lock, "print", lambda text, **_: said.append(text), raising=False)
+    monkeypatch.setattr("recipes.engine.run.print", lambda text, **_: said.append(text), raising=False)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        with lock.locked(folder, "taken"):
+        with locked(folder, "taken"):
             half = folder / ".shard-00000.0123abcd.tfrecord"
             half.touch()
             second = pool.submit(prepare, config)

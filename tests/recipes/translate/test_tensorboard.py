@@ -11,9 +11,8 @@ from keras_headattn.data import ParallelCorpus
 from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer
 from recipes.classify.settings import ClassifyConfig
-from recipes.engine.confusion import write_confusion
+from recipes.engine.report import shown_settings, write_confusion, write_scores
 from recipes.engine.run import Run
-from recipes.engine.tensorboard import shown_settings, write_scores
 from recipes.translate import tensorboard
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.settings import TranslateConfig

@@ -1,0 +1,223 @@
+"""Texts of language models, in Python and as SavedModels."""
+
+import functools
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._files import Path
+from keras_headattn.decoding import Generator
+from keras_headattn.serving._attention_signature import generation_attention
+from keras_headattn.serving._versions import save_signatures
+from keras_headattn.serving._warmup import BATCH_SIZES, batches
+
+PROMPTS = tf.TensorSpec((None,), tf.string, name="prompts")
+TEXTS = tf.TensorSpec((None,), tf.string, name="texts")
+SEED = tf.TensorSpec((), tf.int32, name="seed")
+
+
+class TextGenerator:
+    """Generator of text: prompts in, texts that go on after them out.
+
+    Prompts that are too long for the model's positions lose their beginning.
+
+    Args:
+        model: trained `CausalLM`, or any model for `decoding.Generator`.
+        tokenizer: its tokenizer, such as `ByteTokenizer` or `BytePairTokenizer`. If it has an `eos_id`, as documents of
+            the training text end with, that ends texts, and comes before prompts.
+        **generator_arguments: arguments of `decoding.Generator`, such as `max_length`, `temperature` or `num_samples`.
+
+    Call arguments:
+        prompts: list of str.
+        seed: int; the same seed writes the same texts. Default: that of the generator.
+
+    Returns:
+        List with a list of `num_samples` str for each prompt.
+
+    Raises:
+        ValueError: if `prompts` is a str or has an empty one without an `eos_id` to begin with, if model and tokenizer
+            disagree on the number of tokens, and what `Generator` raises.
+
+    Attributes:
+        generator: the `decoding.Generator`.
+
+    >>> from keras_headattn.models import CausalLM
+    >>> from keras_headattn.text import ByteTokenizer
+    >>> model = CausalLM(257, num_layers=1, hidden_dim=16, num_heads=4, attention="talking_heads")
+    >>> write = TextGenerator(model, ByteTokenizer(), max_length=5, num_samples=2)
+    >>> [len(texts) for texts in write(["one, two, ", "seven"])]
+    [2, 2]
+    >>> "".join(write.stream("one, ")) == write(["one, "])[0][0]
+    True
+    """
+
+    def __init__(self, model: keras.Model, tokenizer: keras.layers.Layer, **generator_arguments: Any):
+        ends = [tokenizer.eos_id] if tokenizer.eos_id >= 0 else []
+        self.tokenizer = tokenizer
+        self.generator = Generator(model, **{"start_ids": ends, "end_ids": ends, **generator_arguments})
+        if tokenizer.vocabulary_size > model.vocabulary_size:
+            raise ValueError(
+                "`tokenizer` must have at most as many tokens as the model. "
+                f"Received: {tokenizer.vocabulary_size} for {model.vocabulary_size}"
+            )
+        self.generator.build()
+        text = _generate_text(self.generator, tokenizer)
+        self._text = tf.function(text, input_signature=[PROMPTS, SEED], autograph=False)
+
+    def __call__(self, prompts: Sequence[str], seed: int | None = None) -> list[list[str]]:
+        if isinstance(prompts, str):
+            raise ValueError(f"`prompts` must be a list of str. Received: the str {prompts[:60]!r}")
+        self.tokenizer.encode(list(prompts))  # an error for texts that it cannot read, which a graph would word badly
+        seed = self.generator.seed if seed is None else seed
+        groups = (
+            [[*range(len(prompts))]] if self.generator.model.takes_documents else [[i] for i in range(len(prompts))]
+        )
+        texts: list[list[str]] = [[] for _ in prompts]
+        for group in filter(None, groups):
+            rows = self._text(tf.constant([prompts[i] for i in group]), tf.constant(seed))["texts"].numpy()
+            for index, row in zip(group, rows, strict=True):
+                texts[index] = [text.decode("utf-8", "replace") for text in row]
+        return texts
+
+    def stream(self, prompt: str, seed: int | None = None) -> Iterator[str]:
+        """Yields pieces of the first text for a prompt as soon as they are complete; joined, they are that text.
+
+        Args:
+            prompt: str.
+            seed: int, as in a call.
+        """
+        decoder, ends = self.tokenizer.stream_decoder(), self.generator.end_ids
+        ids, _, _ = _read_prompts(self.generator, self.tokenizer, [prompt])
+        for tokens in self.generator.stream(ids, seed=seed):
+            token = int(tokens[0, 0])
+            if token in ends:
+                break
+            if piece := decoder.decode(token):
+                yield piece
+        if piece := decoder.finish():
+            yield piece
+
+    def score(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Computes the log probability of each token of texts, given those before it.
+
+        Args:
+            texts: list of str.
+
+        Returns:
+            List of float32 arrays, one for each text. Without an `eos_id` the first token has none.
+        """
+        return [_score(self.generator, self.tokenizer, [text])["token_scores"].numpy()[0] for text in texts]
+
+
+def export_generator(
+    model: keras.Model,
+    tokenizer: keras.layers.Layer,
+    folder: Path,
+    run: str | None = None,
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+    attention: bool = False,
+    **generator_arguments: Any,
+) -> pathlib.Path:
+    """Writes a SavedModel that writes text, its tokenizer included, and returns the `Path` of the new version.
+
+    Its signatures:
+
+    - `serving_default`: strings `prompts` `(B,)` and optional int32 `seed` `()` to strings `texts` `(B, num_samples)`,
+      what goes on after each prompt, float32 `scores` and int32 `lengths` `(B, num_samples)`, log probabilities and
+      numbers of tokens, and boolean `is_cut` `(B,)`, True if the beginning of a prompt was left out;
+    - `score`: strings `texts` `(B,)` to float32 `scores` `(B,)`, log probabilities, and `token_scores` `(B, n)`, 0 at
+      padding;
+    - with `attention`, `attention`: strings `prompts` `(B,)` to the first of `texts` `(B,)`, its `scores` `(B,)`,
+      strings `pieces` `(B, n)`, the tokens of prompt and text, and float32 `weights` `(B, blocks, h, n, n)`, where each
+      token looked; and `is_cut`. `recipes.serve` shows them. Its seed is the generator's.
+
+    Prompts of a request must have the same number of tokens for attention that refuses documents in a row, see
+    `CausalLM`.
+
+    Args:
+        model, tokenizer: as in `TextGenerator`.
+        folder: str or path. The next version is written to `folder/1`, `folder/2`, ... and appears only when complete.
+        run, warmup_batch_sizes, attention: as in `export_classifier`.
+        **generator_arguments: as in `TextGenerator`.
+
+    Raises:
+        ValueError: if `run` is another, and as `TextGenerator`.
+        OSError: if it cannot be written.
+
+    ```python
+    path = export_generator(model, tokenizer, "saved_models/lm", max_length=100, temperature=0.8)
+    tf.saved_model.load(path).signatures["serving_default"](prompts=tf.constant(["ROMEO:"]))["texts"]
+    ```
+    """
+    generator = TextGenerator(model, tokenizer, **generator_arguments).generator
+    text, seed = _generate_text(generator, tokenizer), tf.constant(generator.seed)
+
+    def call(prompts, seed=seed):
+        return text(prompts, seed)
+
+    def score(texts):
+        return _score(generator, tokenizer, texts)
+
+    signatures: dict[str, Any] = {"serving_default": (call, [PROMPTS, SEED]), "score": (score, [TEXTS])}
+    if attention:
+        read = functools.partial(_read_prompts, generator, tokenizer)
+        signatures["attention"] = generation_attention(generator, tokenizer, read), [PROMPTS]
+    requests = [request | {"seed": np.int32(0)} for request in batches("prompts", ["a"], warmup_batch_sizes)]
+    return save_signatures(signatures, folder, [tokenizer], run, {"serving_default": requests})
+
+
+def _generate_text(generator, tokenizer):
+    """Returns a function of prompts `(B,)` and a seed that returns texts, scores and lengths."""
+
+    def call(prompts, seed):
+        ids, lengths, cut = _read_prompts(generator, tokenizer, prompts)
+        result = generator(ids, lengths, seed=seed)
+        tokens = result["tokens"]
+        after = tf.range(generator.max_length) >= result["lengths"][..., None]
+        tokens = tf.where(after, -1, tokens)
+        texts = tokenizer.detokenize(tf.reshape(tokens, (-1, generator.max_length)))
+        count = generator.beam_size or generator.num_samples
+        return {
+            "texts": tf.reshape(texts, (-1, count)),
+            "scores": result["scores"],
+            "lengths": result["lengths"],
+            "is_cut": cut,
+        }
+
+    return call
+
+
+def _read_prompts(generator, tokenizer, prompts):
+    """Returns ids `(B, n)`, lengths `(B,)` (`None` if all are equal) and whether prompts are cut, `(B,)`."""
+    model, ids = generator.model, tokenizer(prompts)
+    lengths = tf.reduce_sum(tf.cast(ids != tokenizer.pad_id, tf.int32), axis=1)
+    most = getattr(model, "position_count", None)
+    most = ids.dtype.max if most is None else most - generator.max_length - len(generator.start_ids)
+    kept = tf.minimum(lengths, most)
+    width = tf.maximum(1, tf.reduce_max(tf.concat([kept, [0]], axis=0)))
+    index = tf.minimum((lengths - kept)[:, None] + tf.range(width), tf.shape(ids)[1] - 1)
+    is_real = tf.range(width) < kept[:, None]
+    ids = tf.where(is_real, tf.gather(tf.pad(ids, [[0, 0], [0, 1]]), tf.maximum(index, 0), batch_dims=1), 0)
+    message = "Each prompt must have a token." if not generator.start_ids else "Prompts must be texts."
+    tf.debugging.assert_greater_equal(kept, 0 if generator.start_ids else 1, message)
+    if model.takes_documents:
+        return ids, kept, lengths > kept
+    tf.debugging.assert_equal(kept, width, "Prompts of a request must have the same number of tokens for this model.")
+    return ids, None, lengths > kept
+
+
+def _score(generator, tokenizer, texts):
+    """Returns the log probabilities of texts and of their tokens."""
+    ids = tokenizer(texts)
+    is_real = ids != tokenizer.pad_id
+    start = tf.fill((tf.shape(ids)[0], len(generator.start_ids)), 0) + tf.constant([*generator.start_ids], tf.int32)
+    ids = tf.concat([start, tf.where(is_real, ids, 0)], axis=1)
+    logits = generator.model(ids[:, :-1], training=False)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids[:, 1:], logits)
+    is_real = tf.pad(is_real, [[0, 0], [len(generator.start_ids), 0]], constant_values=True)[:, 1:]
+    scores = tf.where(is_real, -losses, 0.0)
+    return {"scores": tf.reduce_sum(scores, axis=1), "token_scores": scores}

@@ -1,0 +1,144 @@
+"""Scores of language models: of texts, and of tasks."""
+
+import json
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._files import write_atomically
+from recipes.lm.data import encode
+from recipes.lm.synthetic import TASKS
+from recipes.lm.tasks import score_items
+
+DRAWS = 1_000  # of the bootstrap
+SHORTEST = 16  # tokens of a row
+
+
+def write_scores(run, name, scores):
+    """Prints scores and writes them; `scores` is a dictionary of name to value and 95 % interval."""
+    record = {
+        key: {"value": value, "signature": "", "interval": list(interval)} for key, (value, interval) in scores.items()
+    }
+    write_atomically(run.results / name / "scores.json", (json.dumps(record, indent=1) + "\n").encode())
+    shown = (f"{key} {value:.4f} ({low:.4f} to {high:.4f})" for key, (value, (low, high)) in scores.items())
+    print(f"{name}: " + ", ".join(shown))
+
+
+def score_text(model, tokenizer, config, name, text):
+    """Returns loss, perplexity and bits a byte of a text; the intervals are by windows."""
+    ids, length = encode(tokenizer, text, name), config.row_length
+    losses = token_losses(model, ids, length, config.stride or max(1, length // 2), config.batch_size)
+    parts = [part.mean() for part in np.array_split(losses, max(1, len(losses) // length))]
+    loss, interval = float(losses.mean()), interval_of(parts)
+    bits = len(losses) / math.log(2) / int(tokenizer.token_bytes[ids[1:]].sum())
+    bits_per_byte = loss * bits, [bound * bits for bound in interval]
+    return {"loss": (loss, interval), "perplexity": exponential(loss, interval), "bits_per_byte": bits_per_byte}
+
+
+def score_task(model, tokenizer, config, name, items):
+    """Returns the scores of a task."""
+    options = [option for item in items for option in item.options]
+    losses, hits = continuation_losses(model, tokenizer, options, config.row_length, config.batch_size, name)
+    scores = {key: mean_of(values) for key, values in score_items(items, losses, hits).items()}
+    return scores | ({"perplexity": exponential(*scores["loss"])} if "loss" in scores else {})
+
+
+def score_synthetic(model, tokenizer, config, text):
+    """Returns the share of examples whose answer is right."""
+    task = TASKS[config.synthetic]
+    rows, right, compute = encode(tokenizer, text, "test").reshape(-1, task.length), [], compiled_losses(model)
+    for begin in range(0, len(rows), config.batch_size):
+        some = rows[begin : begin + config.batch_size]
+        filler = np.zeros((config.batch_size - len(some), task.length), "int32")
+        padded = np.concatenate([some, filler])
+        hits = compute(padded[:, :-1], padded[:, 1:])[1]
+        right.extend(hits[: len(some), task.answers].all(axis=1).tolist())
+    return {"exact_match": mean_of(np.array(right, float))}
+
+
+def exponential(value, interval):
+    """Returns the exponential of a value and of its interval."""
+    return math.exp(value), [math.exp(bound) for bound in interval]
+
+
+def mean_of(values):
+    """Returns the mean of values, and its interval."""
+    return float(values.mean()), interval_of(values)
+
+
+def interval_of(values):
+    """Returns the 95 % interval of the mean of independent values, by bootstrap."""
+    values, rng = np.asarray(values), np.random.default_rng(0)
+    means = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(DRAWS)]
+    return np.quantile(means, (0.025, 0.975)).tolist()
+
+
+def compiled_losses(model):
+    """Returns a function of inputs and labels `(B, n)` to the labels' -log p, and to where they are the likeliest."""
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compute(inputs, labels):
+        logits = model(inputs, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        return losses, tf.argmax(logits, axis=-1, output_type=tf.int32) == labels
+
+    return lambda inputs, labels: [tensor.numpy() for tensor in compute(tf.constant(inputs), tf.constant(labels))]
+
+
+def token_losses(model, ids, length, stride, batch_size):
+    """Returns -log p of each token of a text but the first, float64 `(T - 1,)`.
+
+    Windows of `length` tokens overlap: the first scores all of its labels, later ones their last `stride`.
+    """
+    if len(ids) < 2:
+        raise ValueError(f"A text must have two tokens or more to be scored. Received: {len(ids)}")
+    starts = np.arange(0, max(1, len(ids) - 1 - length + stride), stride)
+    losses, compute = np.zeros(len(ids) - 1), compiled_losses(model)
+    for begin in range(0, len(starts), batch_size):
+        batch_starts = starts[begin : begin + batch_size]
+        windows = np.zeros((batch_size, length + 1), "int32")
+        for row, start in zip(windows, batch_starts, strict=False):
+            part = ids[start : start + length + 1]
+            row[: len(part)] = part
+        batch_losses, _ = compute(windows[:, :-1], windows[:, 1:])
+        for row, start in zip(batch_losses, batch_starts, strict=False):
+            first = 0 if start == 0 else length - stride
+            part = losses[start + first : start + length]
+            part[:] = row[first : first + len(part)]
+    return losses
+
+
+def continuation_losses(model, tokenizer, options, length, batch_size, name="texts"):
+    """Returns -log p of what follows each context, float64 `(N,)`, and whether all its tokens are the likeliest.
+
+    The context's tokens are as many as it has alone, of context and continuation together (Gao et al., "Language model
+    evaluation harness"). Of both, the last `length + 1` tokens are read. A text without a context begins after the
+    tokenizer's beginning or end token; without these its first token is not scored.
+
+    Args:
+        options: pairs of a context and a continuation, str.
+    """
+    start = [marker for marker in (tokenizer.bos_id, tokenizer.eos_id) if marker >= 0][:1]
+    rows, sizes = [], []
+    for context, continuation in options:
+        whole = encode(tokenizer, context + continuation, name).tolist()
+        ids = whole if whole[:1] == start else start + whole
+        first = len(ids) - len(whole) + (len(encode(tokenizer, context, name)) if context else 0)
+        sizes.append(min(length, len(ids) - max(1, first)))
+        rows.append(ids[-length - 1 :])
+    losses, hits, compute = np.zeros(len(rows)), np.zeros(len(rows), bool), compiled_losses(model)
+    order = np.argsort([len(row) for row in rows], kind="stable")
+    for begin in range(0, len(order), batch_size):
+        some = order[begin : begin + batch_size]
+        longest = len(rows[some[-1]]) - 1
+        width = min(length, max(SHORTEST, 2 ** math.ceil(math.log2(max(1, longest)))))
+        padded = np.zeros((batch_size, width + 1), "int32")
+        for line, index in zip(padded, some, strict=False):
+            line[: len(rows[index])] = rows[index]
+        outputs = compute(padded[:, :-1], padded[:, 1:])
+        for index, own_losses, own_hits in zip(some, *outputs, strict=False):
+            end = len(rows[index]) - 1
+            part = slice(end - sizes[index], end)
+            losses[index], hits[index] = own_losses[part].sum(dtype="float64"), own_hits[part].all()
+    return losses, hits

@@ -1,0 +1,136 @@
+"""The settings of a run of a language model."""
+
+import keras
+
+from keras_headattn.models import CAUSAL_SIZES, CausalLM
+from recipes.engine.config import option, settings
+from recipes.engine.settings import VALIDATION_SHARE, Files, NamedSizes, Settings, model_arguments, optimizer_arguments
+from recipes.lm.synthetic import TASKS
+
+# Those with heads that `--attention` can replace.
+SIZES = {
+    name: arguments()
+    for name, arguments in CAUSAL_SIZES.items()
+    if arguments().get("attention") in (None, "multi_head")
+}
+TOKENIZERS = ("characters", "bytes", "byte_pairs")
+OF_CHECKPOINT = ("size", "tokenizer", "vocabulary_size", "num_heads")
+MOST_WARMUP = 2_000
+
+
+@settings()
+class Text(Files):
+    """The text, its tokens, and their rows."""
+
+    title = "data"
+
+    train: tuple[str, ...] = option((), "text files to train on, .gz too", metavar="FILE")
+    validation: tuple[str, ...] = option(
+        (), f"text files for validation, or a share of the end of --train; none: {VALIDATION_SHARE}", metavar="FILE"
+    )
+    embedded: bool = option(False, "train on synthetic data: counting in number words of twelve languages")
+    synthetic: str | None = option(
+        None, "task made by code: blocks, to find the one with two letters, or recall of pairs", tuple(TASKS)
+    )
+    tokenizer: str = option(
+        "characters", "kind of tokens: characters of the text, UTF-8 bytes, or byte pairs learned from it", TOKENIZERS
+    )
+    vocabulary_size: int = option(4_096, "largest number of byte pairs", at_least=257)
+    length: int = option(256, "number of tokens of a row", at_least=2)
+    batch_size: int = option(32, "rows in a batch, over all replicas", at_least=1)
+    epoch_steps: int | None = option(
+        None,
+        "number of steps of an epoch, after which the model is validated and saved; none: one pass over the text",
+        at_least=1,
+    )
+    stride: int | None = option(
+        None,
+        "number of tokens scored in a window of --length when a text is scored; none: half of it",
+        at_least=1,
+        changeable=True,
+    )
+    tasks: tuple[str, ...] = option(
+        (),
+        "files or folders of tasks to score on, .jsonl of BLiMP or as llm-foundry has them",
+        changeable=True,
+        metavar="FILE",
+    )
+    shots: int = option(
+        0, "number of other items with their answers before each item of a task", changeable=True, at_least=0
+    )
+
+    @property
+    def row_length(self):
+        """Tokens of a row: examples of a synthetic task have their own length."""
+        return TASKS[self.synthetic].length if self.synthetic else self.length
+
+    def unused(self, given):
+        reasons = dict.fromkeys(("length", "stride"), "is for texts, not for --synthetic") if self.synthetic else {}
+        return reasons if self.tasks else reasons | {"shots": "is for --tasks"}
+
+
+@settings()
+class Model:
+    """The language model."""
+
+    title = "model"
+
+    size: str = option("nano_cpu", "named size, whose vocabulary and positions fit the data", tuple(SIZES))
+    checkpoint: str | None = option(
+        None,
+        "folder of a pre-trained model in Hugging Face's format, to begin with its weights, sizes and tokenizer",
+        metavar="FOLDER",
+    )
+    model_arguments: dict = model_arguments(CausalLM)
+
+    def unused(self, given):
+        return dict.fromkeys(OF_CHECKPOINT, "is that of --checkpoint") if self.checkpoint else {}
+
+
+@settings(
+    epochs=10,
+    patience=None,
+    learning_rate=1e-3,
+    run="runs/lm",
+)
+class LmConfig(Text, Model, NamedSizes, Settings):
+    """Every setting of a run. The folder `configs` has those of nanoGPT."""
+
+    title = "training"
+    SIZES = SIZES
+    SOURCES = ("train", "embedded", "synthetic")
+    MOST_USED = (
+        "train",
+        "validation",
+        "test",
+        "tokenizer",
+        "size",
+        "checkpoint",
+        "length",
+        "batch_size",
+        *Settings.MOST_USED,
+    )
+    SIZE_OPTIONS = ("size",)
+    PRETRAINED = ("checkpoint",)
+
+    warmup_steps: int | None = option(
+        None, f"steps of linear warm-up; none: {MOST_WARMUP:,}, but at most a tenth of all steps", at_least=0
+    )
+    final_rate: float = option(0.1, "last learning rate, as a share of the highest", at_least=0, at_most=1)
+    weight_decay: float = option(0.1, "decoupled weight decay of kernels and embeddings", at_least=0)
+    optimizer_arguments: dict = optimizer_arguments([keras.optimizers.AdamW], beta_2=0.99, global_clipnorm=1.0)
+
+    def check(self):
+        if self.stride is not None and self.stride > self.length:
+            raise ValueError(
+                f"--stride must be from 1 to --length. Received: stride={self.stride} with length={self.length}"
+            )
+        if self.checkpoint and self.synthetic:
+            raise ValueError(
+                "--synthetic needs a tokenizer of characters, and --checkpoint has its own. "
+                f"Received: synthetic={self.synthetic}, checkpoint={self.checkpoint}"
+            )
+
+    @property
+    def description(self):
+        return f"{self.checkpoint or self.size}, {super().description}"

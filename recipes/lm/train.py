@@ -1,0 +1,189 @@
+"""Training of a language model, and its scores."""
+
+import keras
+
+from keras_headattn.analysis import attention_maps
+from keras_headattn.data import RowBatches
+from keras_headattn.interop import from_pretrained
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models import CausalLM
+from keras_headattn.serving import export_generator, write_examples
+from keras_headattn.training import HeadStatistics
+from recipes.engine.config import passing_on
+from recipes.engine.data import check_batch_size
+from recipes.engine.encoders import kept_tokenizer, saved_tokenizer
+from recipes.engine.exporting import packages_of, smoke_test
+from recipes.engine.modelling import (
+    fitting_warmup,
+    make_attention,
+    make_head_regularizer,
+    make_optimizer,
+    token_trainer,
+)
+from recipes.lm.data import learn_tokenizer, read_corpora, read_tests, write_files
+from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores
+from recipes.lm.settings import MOST_WARMUP
+from recipes.lm.synthetic import TASKS
+from recipes.lm.tasks import read_tasks
+
+TOKENIZER = "tokenizer.json"
+MOST_SHOWN = 256  # tokens whose attention is measured after each epoch
+WRITTEN = 200  # most tokens that a SavedModel writes
+SMOKE_TEST = """
+found = call(prompts=tf.constant(given), seed=tf.constant(0))
+result = [text.decode("utf-8", "replace") for text in found["texts"].numpy()[:, 0]]
+"""
+
+
+def train(config, session):
+    """Trains a language model, or goes on; then scores and exports it."""
+    make_model(config, config.vocabulary_size)
+    adam(config, 1)
+    with session(config) as run:
+        texts = run.read(lambda: read_corpora(config))
+        tokenizer = run.once(
+            lambda: kept_tokenizer(run.folder / TOKENIZER, lambda: learn_tokenizer(config, texts.train))
+        )
+        files = run.once(lambda: write_files(run, config, texts, tokenizer))
+        if run.is_unfinished():
+            fit(run, *files)
+        run.report(lambda model: score(run, config, model, texts.tests))
+        run.export(lambda model, folder: write(run, config, model, folder, texts))
+        run.close([f"python -m recipes.lm generate {config.run} --prompt TEXT"])
+
+
+def make_model(config, vocabulary_size):
+    """Returns a new model, or that of a checkpoint."""
+    if config.checkpoint:
+        return read_model(config)
+    arguments = config.shape | config.model_arguments | {"vocabulary_size": vocabulary_size}
+    if arguments.get("positions") == "learned":
+        arguments["max_length"] = config.row_length
+    of_attention = {"dropout": arguments.get("dropout", 0.0)} | arguments.pop("attention_arguments", {})
+    attention = make_attention(config, arguments["hidden_dim"], arguments.pop("num_heads"), **of_attention)
+    with passing_on("model_arguments"):
+        return CausalLM(**arguments, attention=attention, seed=config.seed)
+
+
+def read_model(config):
+    """Returns the model of a checkpoint with the attention of the settings, which begins with its weights."""
+    attention_arguments = dict(config.attention_arguments)
+    regularizer = make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments)
+    if regularizer is not None:
+        attention_arguments["head_regularizer"] = regularizer
+    model = from_pretrained(
+        config.checkpoint, config.attention, attention_arguments=attention_arguments, **config.model_arguments
+    )
+    if not isinstance(model, CausalLM):
+        raise ValueError(
+            "--checkpoint must be of a decoder-only model. "
+            f"Received: {config.checkpoint}, which holds a {type(model).__name__}"
+        )
+    if model.position_count is not None and config.length > model.position_count:
+        raise ValueError(
+            f"--length must be at most the {model.position_count:,} positions of --checkpoint. "
+            f"Received: {config.length}"
+        )
+    return model
+
+
+def fit(run, train, validation):
+    """Trains on rows of the text."""
+    config = run.config
+    check_batch_size(config.batch_size, run.num_replicas)
+    batches = rows(config, train, "training", seed=config.seed, epoch_steps=config.epoch_steps)
+    held_out = rows(config, validation, "validation", shuffle=False)
+    print(f"{train.vocabulary_size:,} different tokens")
+    steps = config.epochs * len(batches)
+    run.fit(
+        batches,
+        held_out,
+        lambda: run.load_pruned() or make_model(config, train.vocabulary_size),
+        trainer=token_trainer,
+        optimizer=lambda model: adam(config, steps, model),
+        loss=LabelSmoothedCrossentropy(0.0),
+        throughput=(lambda: batches.num_tokens, "tokens_per_second"),
+        shown=lambda model: [HeadStatistics(run.log_dir, attention_of_sample(held_out))],
+        warmup=warmup_steps(config, steps),
+    )
+
+
+def attention_of_sample(held_out):
+    """Returns a function from the model to its attention in the first validation texts, of few tokens."""
+    sample = held_out[0][0][: max(1, MOST_SHOWN // held_out.length), :MOST_SHOWN]
+    return lambda model: attention_maps(model, sample)
+
+
+def rows(config, tokens, name, **options):
+    """Returns batches of rows of a token file."""
+    length = config.row_length
+    if len(tokens) <= config.batch_size * length:
+        raise ValueError(
+            f"The {name} text must fill the rows of a batch: give a longer one, or a smaller --length or --batch-size. "
+            f"Received: {len(tokens):,} tokens for {config.batch_size} rows of {length}"
+        )
+    weights = TASKS[config.synthetic].weights if config.synthetic else None
+    return RowBatches(tokens, length, config.batch_size, weights=weights, **options)
+
+
+def warmup_steps(config, steps):
+    """Returns the steps in which the learning rate rises, of all steps."""
+    return fitting_warmup(config.warmup_steps, MOST_WARMUP, steps)
+
+
+def adam(config, steps, model=None):
+    """Returns the optimizer for so many steps; weights without a matrix of a model have no decay."""
+    warmup = warmup_steps(config, steps)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0, max(1, steps - warmup), config.final_rate, warmup_target=config.learning_rate, warmup_steps=warmup
+    )
+    optimizer = make_optimizer(config, keras.optimizers.AdamW, learning_rate=schedule, weight_decay=config.weight_decay)
+    if model is not None:
+        decayed = ("kernel", "embeddings")
+        optimizer.exclude_from_weight_decay(
+            var_list=[variable for variable in model.trainable_variables if variable.name not in decayed]
+        )
+    return optimizer
+
+
+def evaluate(run, config, files=None):
+    """Scores a finished run on text files, or for `None` on its own test sets, and on tasks."""
+    if files and config.synthetic:
+        raise ValueError(f"--test is for runs on texts. Received: {run.folder}, of the task {config.synthetic}")
+    tests = read_tests(config, files)
+    if not tests and not config.tasks:
+        raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
+    score(run, config, run.load_model(), run.name_results(config, tests, ("stride",)))
+
+
+def score(run, config, model, tests):
+    """Prints the scores of texts, or of the run's synthetic task, and of tasks, and writes them."""
+    tasks = read_tasks(config.tasks, config.shots, config.seed)
+    tokenizer = saved_tokenizer(run.folder / TOKENIZER)
+    for name, text in tests.items():
+        if config.synthetic:
+            write_scores(run, name, score_synthetic(model, tokenizer, config, text))
+        else:
+            write_scores(run, name, score_text(model, tokenizer, config, name, text))
+    for name, items in run.name_results(config, tasks, ("shots",)).items():
+        write_scores(run, name, score_task(model, tokenizer, config, name, items))
+
+
+def write(run, config, model, folder, texts=None):
+    """Writes a SavedModel, and lets it go on after the beginning of the validation text if there is one."""
+    tokenizer = saved_tokenizer(run.folder / TOKENIZER)
+    path = export_generator(
+        model, tokenizer, folder, config.run, attention=True, max_length=longest_text(model), temperature=0.8
+    )
+    if texts and config.samples:
+        words = texts.validation.split()
+        prompts = [" ".join(words[i : i + 3]) + " " for i in range(0, 3 * config.samples, 3)]
+        write_examples(path, [{"prompts": prompt} for prompt in prompts])
+        outputs = smoke_test(path, SMOKE_TEST, prompts, *packages_of(tokenizer))
+        for prompt, text in zip(prompts, outputs, strict=True):
+            print(f"  {prompt!r}\n    -> {text!r}")
+
+
+def longest_text(model):
+    """Returns the largest number of tokens that a model writes: half of its positions, if they are learned."""
+    return WRITTEN if model.position_count is None else min(WRITTEN, model.position_count // 2)
