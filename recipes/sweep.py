@@ -10,7 +10,8 @@ that `--attention` takes there, or a name with arguments, such as `evolving:alph
 keys 20 wide whatever the number of heads. All other options are those of the recipe that trains the rows.
 
 Each run has a process of its own. Table (sweep.md, sweep.csv) and plot (sweep.png) are written after each. The same
-command goes on after an interruption, however hard, and tries failed runs again.
+command goes on after an interruption, however hard, and tries failed runs again. What another sweep has scored, on
+another day or machine, is not trained again with --scores.
 """
 
 import argparse
@@ -36,9 +37,11 @@ from recipes.engine.tables import (
     Cell,
     Table,
     as_csv,
+    differences,
     markdown,
     published_value,
     quantities_of,
+    read_csv,
     read_scores,
     values_of,
     with_relative_time,
@@ -64,12 +67,27 @@ def main(arguments=None):
     with one_line_errors(again=True):
         recipe, table, options = parse(arguments)
         recipe, table = (recipe, _part_of(table, options)) if table else attentions_by_heads(options)
-        cells = plan(recipe, table, options)
+        cells = _with_scores(plan(recipe, table, options), options.scores)
         for cell, config in cells:
             if "after" not in table.columns[cell.column]:  # the run that it begins with is not there yet
                 recipe.check(config)
         quiet_tensorflow()
         sweep(recipe, table, cells, _folder(options), options.table_only)
+
+
+def _with_scores(cells, files):
+    """Returns the cells with the scores of other sweeps' files."""
+    scores = {}
+    for file in files:
+        try:
+            scores |= read_csv(file)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"--scores takes files that a sweep wrote, sweep.csv. Received: {file}") from error
+    places = [(cell.row, str(cell.column), cell.seed) for cell, _ in cells]
+    return [
+        (dataclasses.replace(cell, scores=scores.get(place, {})), config)
+        for place, (cell, config) in zip(places, cells, strict=True)
+    ]
 
 
 def parse(arguments):
@@ -99,6 +117,9 @@ def _parser(recipe=None, table=None):
         without |= {"attention", "attention_arguments", "num_heads"}
         parser.set_defaults(name="sweep")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="several: mean and standard deviation [0]")
+    parser.add_argument(
+        "--scores", nargs="+", default=[], metavar="CSV", help="sweep.csv of other sweeps of this table"
+    )
     parser.add_argument("--table-only", action="store_true", help="table and plot of what has finished; no training")
     parser.add_argument("--quick", action="store_true", help="see that it works: tiny models, two epochs")
     recipe.add_settings(parser, without=without)
@@ -222,14 +243,15 @@ def _folder(options):
 
 
 def sweep(recipe, table, cells, folder, table_only=False):
-    """Trains what has not finished, and writes table and plot to `folder` after each run."""
+    """Trains what has no scores yet, and writes table and plot to `folder` after each run."""
     print(f"Table and plot: {folder}/sweep.md, .csv, .png")
     runs = {}
     for cell, config in cells:
-        runs.setdefault(config.run, (config, table.run_name(cell)))
+        if not cell.scores:
+            runs.setdefault(config.run, (config, table.run_name(cell)))
 
     def report():
-        results = [find(recipe, *pair) for pair in cells]
+        results = [cell if cell.scores else find(recipe, cell, config) for cell, config in cells]
         write_tables(with_relative_time(results, table) if RELATIVE_TIME in table.measures else results, table, folder)
 
     train_all(
@@ -270,6 +292,8 @@ def draw(cells, table):
     """Returns the figure of a table, with the deviation of seeds."""
     seeds = len({cell.seed for cell in cells})
     title = table.title + (f"; mean ± deviation of {seeds} seeds" if seeds > 1 else "")
+    if table.compared and seeds > 1:
+        return _forest(cells, table)
     if table.scatter:
         figure = new_figure(7, 5, title)
         _scatter(figure.subplots(), cells, table)
@@ -305,6 +329,37 @@ def _panels(cells, table, title):
         for axes, measure in zip(line, measures, strict=False):
             (_curves if table.over else _bars)(axes, cells, table, measure)
         line[0].set_title(data or "", loc="left", fontsize=10)
+    return figure
+
+
+def _forest(cells, table):
+    """Returns a figure of the differences from the first row with their intervals, and of relative times."""
+    first, *rows = table.rows
+    first_seeds = {cell.seed for cell in cells if cell.row == first and cell.scores}
+    panels = [(column, table.compared) for column in table.columns]
+    panels += [(column, RELATIVE_TIME) for column in table.columns if RELATIVE_TIME in table.measures]
+    title = f"{table.title}; {len(first_seeds)} paired seeds, 95 % intervals, p < 0.05 in black"
+    figure = new_figure(2.4 + 2.6 * len(panels), 0.6 + 0.2 * len(rows), title)
+    for axes, (column, measure) in zip(
+        figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
+    ):
+        name = f"{column}: {measure[1]}" if column else measure[1]
+        if measure == RELATIVE_TIME:
+            of_rows = {row: [*values_of(cells, table, row, column, measure).values()] for row in rows}
+            means = {row: statistics.fmean(values) for row, values in of_rows.items() if values}
+            axes.plot(means.values(), [rows.index(row) for row in means], "o", color="black", markersize=4)
+            axes.axvline(1, color="gray", linewidth=1)
+            axes.set_xlabel(f"{name} ({first}: 1)")
+        else:
+            found = differences(cells, table, column)
+            for row, (mean, low, high, p) in found.items():
+                style = dict(color="black" if p < 0.05 else "gray", markersize=4, capsize=2)
+                axes.errorbar(mean, rows.index(row), xerr=[[mean - low], [high - mean]], fmt="o", **style)
+            axes.axvline(0, color="gray", linewidth=1)
+            axes.set_xlabel(f"{name}, difference from {first}")
+        axes.grid(axis="x", alpha=0.3)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.invert_yaxis()
     return figure
 
 

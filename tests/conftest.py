@@ -1,11 +1,13 @@
 """Four logical CPU devices for the whole test run, and the fixtures that find data outside the repository."""
 
+import collections
 import gc
 import os
 import pathlib
 import sys
 import unittest.mock
 import warnings
+import zlib
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -20,6 +22,8 @@ from tests.durations import Durations
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
+ALL_LAYERS = 18  # cases of a test, at the least, that takes all attention layers
+ALWAYS = "test_refusals.py", "test_wrong_arguments.py", "test_equations.py"  # all cases in `make test` too
 
 if os.environ["KERAS_BACKEND"] == "tensorflow":
     import tensorflow as tf
@@ -36,7 +40,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests as `golden`, those that nightly.txt names as `nightly`, and those of files in slow.txt as `slow`.
+    """Marks tests as `golden`, those of files in slow.txt as `slow`, and those that nightly.txt names as `nightly`, with
+    two of three cases of tests that take all attention layers.
 
     Those of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
     before the others.
@@ -50,10 +55,13 @@ def pytest_collection_modifyitems(items):
         path = ROOT / "tests" / file
         if not path.exists() or test and f"def {test.partition('[')[0]}(" not in path.read_text(encoding="utf-8"):
             raise pytest.UsageError(f"tests/nightly.txt names a test that is not there. Received: {name}")
+    cases = collections.Counter(item.nodeid.partition("[")[0] for item in items)
     for item in items:
         file = item.path.relative_to(ROOT / "tests").as_posix()
         name = f"{file}::{item.name}"
-        if nightly & {file, name, name.partition("[")[0]}:
+        takes_all = file.startswith(("layers/", "models/")) and cases[item.nodeid.partition("[")[0]] >= ALL_LAYERS
+        is_spared = takes_all and file.rpartition("/")[2] not in ALWAYS and zlib.crc32(name.encode()) % 3
+        if nightly & {file, name, name.partition("[")[0]} or is_spared:
             item.add_marker("nightly")
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")

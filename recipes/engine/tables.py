@@ -162,13 +162,13 @@ def read_scores(folder):
 
 
 def with_relative_time(cells, table):
-    """Returns the cells with the measure `RELATIVE_TIME`: the time of an epoch over that of the first row's runs."""
+    """Returns the cells with the measure `RELATIVE_TIME`: an epoch's time over that of the first row with this seed."""
     minutes, first = ("training", "minutes an epoch"), next(iter(table.rows))
+    of_first = {(cell.column, cell.seed): cell.score(minutes) for cell in cells if cell.row == first}
     result = []
     for cell in cells:
-        of_first = [other.score(minutes) for other in cells if (other.row, other.column) == (first, cell.column)]
-        of_first, score = [pair[0] for pair in of_first if pair], cell.score(minutes)
-        relative = {RELATIVE_TIME: (score[0] / statistics.median(of_first), "")} if score and of_first else {}
+        score, base = cell.score(minutes), of_first.get((cell.column, cell.seed))
+        relative = {RELATIVE_TIME: (score[0] / base[0], "")} if score and base else {}
         result.append(dataclasses.replace(cell, scores=cell.scores | relative))
     return result
 
@@ -182,6 +182,16 @@ def as_csv(cells):
         for quantity, score in cell.scores.items():
             writer.writerow([cell.row, cell.column, cell.seed, *quantity, *score])
     return file.getvalue()
+
+
+def read_csv(path):
+    """Returns the scores in a file that `as_csv` made: dictionary of row, column (str) and seed to `Cell.scores`."""
+    scores = {}
+    with open(path, encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            of_run = scores.setdefault((line["row"], line["column"], int(line["seed"])), {})
+            of_run[line["data"], line["metric"]] = float(line["value"]), line["signature"]
+    return scores
 
 
 def markdown(cells, table):
@@ -215,25 +225,37 @@ def _differences(cells, table):
     first, *others = table.rows
     columns, entries = [], {row: [] for row in others}
     for column in table.columns:
-        of_first = values_of(cells, table, first, column, table.compared)
-        tests = {}
-        for row in others:
-            values = values_of(cells, table, row, column, table.compared)
-            pairs = [values[seed] - of_first[seed] for seed in values if seed in of_first]
-            if len(pairs) > 1 and np.ptp(pairs) > 0:
-                tests[row] = np.mean(pairs), stats.ttest_1samp(pairs, 0)
-        p_values = dict(zip(tests, corrected([float(test.pvalue) for _, test in tests.values()]), strict=True))
         columns += [f"{column} difference".strip(), "95 % interval", "p"]
-        for row in others:
-            if row in tests:
-                interval = tests[row][1].confidence_interval(0.95)
-                entries[row] += [
-                    f"{tests[row][0]:+.4f}", f"{interval.low:+.4f} to {interval.high:+.4f}", f"{p_values[row]:.2g}"
-                ]  # fmt: skip
+        found = differences(cells, table, column)
+        for row, texts in entries.items():
+            if row in found:
+                mean, low, high, p = found[row]
+                texts += [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{p:.2g}"]
             else:
-                entries[row] += ["–"] * 3
+                texts += ["–"] * 3
     title = f"**{', '.join(table.compared)}: difference from {first}**, paired by seed; p values are Holm's"
     return ["", title, "", *markdown_table(columns, [[row, *texts] for row, texts in entries.items()])]
+
+
+def differences(cells, table, column):
+    """Returns how rows differ from the first in `table.compared`, over seeds that both have.
+
+    A dictionary of the rows that have two seeds or more to (mean, low and high end of its 95 % interval, p value
+    corrected for the number of rows).
+    """
+    first, *others = table.rows
+    of_first = values_of(cells, table, first, column, table.compared)
+    tests = {}
+    for row in others:
+        values = values_of(cells, table, row, column, table.compared)
+        pairs = [values[seed] - of_first[seed] for seed in values if seed in of_first]
+        if len(pairs) > 1 and np.ptp(pairs) > 0:
+            tests[row] = statistics.fmean(pairs), stats.ttest_1samp(pairs, 0)
+    p_values = corrected([float(test.pvalue) for _, test in tests.values()])
+    return {
+        row: (mean, *map(float, test.confidence_interval(0.95)), p)
+        for (row, (mean, test)), p in zip(tests.items(), p_values, strict=True)
+    }
 
 
 def _layout(cells, table):

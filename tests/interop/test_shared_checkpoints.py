@@ -23,9 +23,9 @@ def expected(folder):
 
 
 def check(found, given, mask=None):
-    """To 1e-5 of the largest number."""
+    """To 1e-4 of the largest number: processors round differently, and logits of T5 add up what they round."""
     real = np.ones(given.shape[:2], bool) if mask is None else mask.astype(bool)
-    np.testing.assert_allclose(array(found)[real], given[real], rtol=1e-5, atol=1e-5 * max(1, np.abs(given).max()))
+    np.testing.assert_allclose(array(found)[real], given[real], rtol=1e-4, atol=1e-4 * max(1, np.abs(given).max()))
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "electra"])

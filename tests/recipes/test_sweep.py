@@ -1,5 +1,6 @@
 """The loop of a sweep, with runs that train nothing."""
 
+import dataclasses
 import json
 import pathlib
 import signal
@@ -77,6 +78,19 @@ def test_trains_all_and_then_nothing(tmp_path, runs, capsys):
     assert "4 runs to train, 8 epochs: 8 in " in shown and "interacting, 4 heads, seed 0: finished" in shown
     start(tmp_path, "--heads", "2", "4", "8")
     assert runs[4:] == [("multi_head", 8, 0), ("interacting", 8, 0)]
+
+
+def test_scores_of_another_sweep_are_not_trained_again(tmp_path, runs):
+    start(tmp_path / "first", "--heads", "2", "4")
+    scores = tmp_path / "first" / "sweep.csv"
+    start(tmp_path / "both", "--heads", "2", "4", "--seeds", "0", "1", "--scores", str(scores))
+    assert runs[4:] == [(name, heads, 1) for name in ("multi_head", "interacting") for heads in (2, 4)]
+    start(tmp_path / "all", "--heads", "2", "4", "--seeds", "0", "1")
+    assert (tmp_path / "both" / "sweep.csv").read_text() == (tmp_path / "all" / "sweep.csv").read_text()
+    assert table(tmp_path / "both") == table(tmp_path / "all")
+    scores.write_text("id,text\n1,a\n")
+    with refused("--scores", str(scores), error=SystemExit):
+        start(tmp_path / "new", "--scores", str(scores))
 
 
 def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
@@ -238,7 +252,8 @@ def test_differences_are_paired_by_seed():
     cells = [
         Cell(row, "", seed, {measure: (value, "")}) for row, seeds in values.items() for seed, value in seeds.items()
     ]
-    text = markdown(cells, Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,), compared=measure))
+    table = Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,), compared=measure)
+    text = markdown(cells, table)
     differences = np.array([-0.2, -0.1, -0.2])
     half = 4.302653 * differences.std(ddof=1) / 3**0.5  # the 97.5 % quantile of t with 2 degrees of freedom
     (better,) = [line for line in text.splitlines() if line.startswith("| better | -")]
@@ -246,9 +261,12 @@ def test_differences_are_paired_by_seed():
     assert better == f"| better | {mean:+.4f} | {mean - half:+.4f} to {mean + half:+.4f} | 0.075 |"
     assert corrected([0.0377, 1.0])[0] == pytest.approx(0.0754)
     assert "| same | +0.0000 |" in text and "| one | – | – | – |" in text
-    assert "difference" not in markdown(
-        cells, Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,))
-    )
+    assert "difference" not in markdown(cells, dataclasses.replace(table, compared=()))
+    (axes,) = sweep.draw(cells, table).axes
+    bars = dict(zip(("better", "same"), (bar.get_segments()[0] for bar in axes.collections), strict=True))
+    np.testing.assert_allclose(bars["better"], [(mean - half, 0), (mean + half, 0)], rtol=1e-5)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["better", "same", "one"]
+    assert axes.get_xlabel() == "loss, difference from plain"
 
 
 def recipe_that(tmp_path, monkeypatch, does):

@@ -123,7 +123,7 @@ def test_time_relative_to_the_first_row():
     ]
     table = Table(title="A paper, table 2", rows=dict.fromkeys(rows, {}))
     found = [cell.score(RELATIVE_TIME) for cell in with_relative_time(cells, table)]
-    assert [score and score[0] for score in found] == pytest.approx([2 / 3, 4 / 3, 2.0, None])
+    assert [score and score[0] for score in found] == pytest.approx([1.0, 1.0, 3.0, None])
 
 
 def test_a_table_with_measures_as_columns():
