@@ -27,11 +27,18 @@ ALWAYS = "test_refusals.py", "test_wrong_arguments.py", "test_equations.py"  # a
 
 if os.environ["KERAS_BACKEND"] == "tensorflow":
     import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
 
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
     )
     tf.random.set_seed(0)
+
+    # The thread that tunes an iterator may miss that it is cancelled, and sleeps on for up to a minute, while whoever
+    # deletes the iterator waits for it: once in some hundred on a busy machine (TensorFlow 2.21).
+    untuned = tf.data.Options()
+    untuned.autotune.enabled = False
+    dataset_ops.DatasetV2._apply_debug_options = lambda dataset: dataset.with_options(untuned)
 
 
 def pytest_configure(config):
@@ -40,7 +47,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests as `golden`, those of files in slow.txt as `slow`, and those that nightly.txt names as `nightly`, with
+    """Marks tests as `golden`, those of files in slow.txt as `slow`, and as `nightly` those that nightly.txt names and
     two of three cases of tests that take all attention layers.
 
     Those of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
