@@ -8,10 +8,10 @@
     python -m recipes.compare errors runs/*
 
 A run is a folder of one, or that of several seeds, as `--seeds` makes it. `scores` is a table of means and standard
-deviations, with p values of paired t-tests of each run against the first one, over the seeds both have. It is of any
-recipe's runs. In a folder of such folders, `seed=1/seed=1` and so on, the mean of each is one value: say, of the
-fine-tunings of one of several pre-trainings. The others draw figures of An et al. 2020, "Repulsive attention", of runs
-of `recipes.classify` and `recipes.glue`:
+deviations, with p values of paired t-tests of each run against the first one, over the seeds both have, and for tasks
+of language models McNemar's test over their items. It is of any recipe's runs. In a folder of such folders,
+`seed=1/seed=1` and so on, the mean of each is one value: say, of the fine-tunings of one of several pre-trainings. The
+others draw figures of An et al. 2020, "Repulsive attention", of runs of `recipes.classify` and `recipes.glue`:
 
 - `reliability`, figure 4: accuracy against confidence, of all seeds together;
 - `entropy`, figure 5: how unsure predictions are on texts of another domain, of the first seed;
@@ -23,9 +23,11 @@ of `recipes.classify` and `recipes.glue`:
 The last two are of runs of `recipes.classify`, whose pooling has heads.
 """
 
+import functools
 import pathlib
 
 import numpy as np
+from scipy import stats
 
 from keras_headattn._files import read_json, read_lines
 from keras_headattn._sentences import read_sentences
@@ -122,6 +124,35 @@ def _scores(options):
     scores, test = _scores_and_test(options)
     print(f"{test}: mean ± standard deviation; p of a paired t-test against {next(iter(scores))}\n")
     print(markdown(scores, options.measures), end="")
+    first, *others = by_title(options.runs, functools.partial(right_by_seed, test=test)).items()
+    for title, seeds in others:
+        for seed in sorted(seeds.keys() & first[1].keys()):
+            gained, lost, p = mcnemar(first[1][seed], seeds[seed])
+            counts = f"{title} alone has {gained} right, {first[0]} alone {lost}"
+            print(f"\nitems, seed {seed}: {counts}; McNemar's p {p:.2g}")
+
+
+def right_by_seed(folder, test):
+    """Returns which items of a task the runs in a folder have right: dictionary from seed to boolean `(N,)`."""
+    files = {path: path / "results" / test / "right.json" for path in folders_of_seeds(folder)}
+    return {
+        _seed(path / "config.json"): np.array(read_json(file), bool) for path, file in files.items() if file.exists()
+    }
+
+
+def mcnemar(right, other_right):
+    """Compares two models by the items that one alone has right (McNemar 1947, exact).
+
+    Returns:
+        Number of items that only the other has right, number that only the first has right, and the p value.
+
+    >>> mcnemar(np.array([1, 1, 0, 0, 0, 0], bool), np.array([1, 0, 1, 1, 1, 0], bool))
+    (3, 1, 0.625)
+    """
+    if len(right) != len(other_right):
+        raise ValueError(f"The runs must have the same items. Received: {len(right)} and {len(other_right)} items")
+    gained, lost = int((other_right & ~right).sum()), int((right & ~other_right).sum())
+    return gained, lost, float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
 
 
 def _reliability(options):

@@ -29,16 +29,15 @@ if os.environ["KERAS_BACKEND"] == "tensorflow":
     import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops
 
+    from keras_headattn._tensorflow import untuned
+
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
     )
     tf.random.set_seed(0)
 
-    # The thread that tunes an iterator may miss that it is cancelled, and sleeps on for up to a minute, while whoever
-    # deletes the iterator waits for it: once in some hundred on a busy machine (TensorFlow 2.21).
-    untuned = tf.data.Options()
-    untuned.autotune.enabled = False
-    dataset_ops.DatasetV2._apply_debug_options = lambda dataset: dataset.with_options(untuned)
+    # Whoever deletes a tuned iterator of Keras's may wait for a minute. TensorFlow has no option for all data sets.
+    dataset_ops.DatasetV2._apply_debug_options = untuned
 
 
 def pytest_configure(config):

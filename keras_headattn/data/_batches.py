@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._tensorflow import untuned
 from keras_headattn.data._buckets import bucket_of, column_lengths, pad_columns, plan_batches
 
 
@@ -129,11 +130,7 @@ def dataset_of(batches: Any, signature: Any) -> tf.data.Dataset:
             raise
 
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2)
-    # Nothing to tune, and the tuning thread may take up to 40 seconds to end.
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.with_options(options)
+    return untuned(dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2))
 
 
 class MemoryBatches(Batches, keras.utils.PyDataset):

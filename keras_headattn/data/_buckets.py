@@ -27,7 +27,7 @@ def pad_ids(ids: Sequence[Sequence[int] | np.ndarray], rows: int, length: int, p
 
 def choose_buckets(
     lengths: Sequence[int] | np.ndarray,
-    number: int,
+    max_buckets: int,
     max_padding: float | None = None,
     counts: Sequence[int] | np.ndarray | None = None,
 ) -> tuple[int, ...]:
@@ -35,16 +35,16 @@ def choose_buckets(
 
     Args:
         lengths: length of each example, such as from `example_lengths`. The longest always fits.
-        number: largest number of buckets.
+        max_buckets: largest number of buckets.
         max_padding: share of positions in (0, 1) that may be padding in the longest column: the fewest buckets that
-            keep to it are chosen. Default `None`: `number` buckets.
+            keep to it are chosen. Default `None`: `max_buckets` buckets.
         counts: number of examples of each of `lengths`. Default `None`: one.
 
     Returns:
         Tuple of ints, ascending.
 
     Raises:
-        ValueError: if there are no lengths, `number` is below 1, or `number` buckets pad more than `max_padding`.
+        ValueError: if there are no lengths, `max_buckets` is below 1, or so many buckets pad more than `max_padding`.
 
     >>> choose_buckets([3, 3, 4, 9, 10, 10], 2)
     (4, 10)
@@ -53,10 +53,10 @@ def choose_buckets(
     """
     lengths = np.asarray(lengths, "int64")
     values, places = np.unique(lengths, return_inverse=True)
-    if not len(values) or number < 1:
+    if not len(values) or max_buckets < 1:
         raise ValueError(
-            "`lengths` must have at least one example, and `number` must be at least 1. "
-            f"Received: {len(values)} distinct lengths, number={number}"
+            "`lengths` must have at least one example, and `max_buckets` must be at least 1. "
+            f"Received: {len(values)} distinct lengths, max_buckets={max_buckets}"
         )
     counts = np.bincount(places, counts).astype("int64")
     below = np.concatenate([[0], np.cumsum(counts)])
@@ -64,7 +64,7 @@ def choose_buckets(
     cost = below * np.concatenate([[0], values])
     starts = []
     enough = 0 if max_padding is None else np.dot(values, counts) / (1 - max_padding)
-    while cost[-1] > enough and len(starts) + 1 < min(number, len(values)):
+    while cost[-1] > enough and len(starts) + 1 < min(max_buckets, len(values)):
         # One more bucket, (i, j]: its examples are padded to values[j - 1].
         total = cost[:, None] + (below[None, :] - below[:, None]) * np.concatenate([[0], values])
         total[np.tril_indices(len(total), -1)] = np.iinfo("int64").max
@@ -73,8 +73,8 @@ def choose_buckets(
     if max_padding is not None and cost[-1] > enough:
         share = 1 - np.dot(values, counts) / cost[-1]
         raise ValueError(
-            f"With {number} buckets {share:.1%} of the positions are padding. Allow more buckets, or more padding. "
-            f"Received: number={number}, max_padding={max_padding}"
+            f"With {max_buckets} buckets {share:.1%} of the positions are padding: allow more buckets or more padding. "
+            f"Received: max_buckets={max_buckets}, max_padding={max_padding}"
         )
     buckets, end = [], len(values)
     for start in [*reversed(starts), np.zeros(len(below), int)]:

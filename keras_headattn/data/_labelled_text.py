@@ -31,15 +31,16 @@ class Examples:
         """
         raise NotImplementedError
 
-    def sample(self, number: int | None, seed: int = 0) -> Self:
+    def sample(self, size: int | None, seed: int = 0) -> Self:
         """Returns a random sample of the examples, in their order.
 
         Args:
-            number, seed: size of the sample, `None` for all, and its seed.
+            size: number of examples, or `None` for all.
+            seed: of the sample.
         """
-        if number is None or number >= len(self):
+        if size is None or size >= len(self):
             return self
-        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
+        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:size]))
 
     def split(self, shares: Sequence[float], seed: int = 0) -> list[Self]:
         """Splits the examples at random into disjoint parts, in their order.

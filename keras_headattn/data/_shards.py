@@ -11,6 +11,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from keras_headattn._files import atomic_path, checksum
+from keras_headattn._tensorflow import untuned
 
 DAMAGE = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 
@@ -101,10 +102,10 @@ def read_blocks(paths, columns, size, parallel=1):
         return tf.io.parse_example(some, features)
 
     try:
-        for block in records.batch(size).map(parse).prefetch(1):
+        for block in untuned(records.batch(size).map(parse).prefetch(1)):
             yield {name: block[name] for name in columns}
     except DAMAGE:  # TensorFlow does not say which shard is damaged
         for path in paths:
             with damage_reported(path):
-                collections.deque(tf.data.TFRecordDataset(path).batch(size).map(parse), 0)
+                collections.deque(untuned(tf.data.TFRecordDataset(path).batch(size).map(parse)), 0)
         raise

@@ -75,7 +75,7 @@ class Attention(Rematerialized, SavedQuantization):
     |---|---|---|
     | `project_query` | `(B, n, D)` | queries `(B, h, n, key_dim)` |
     | `project_key_value` | `(B, m, D_k)`, `(B, m, D_v)` | entry: a dictionary of tensors with a row for each key |
-    | `place` | queries or keys of heads, positions | the same, normalised and rotated |
+    | `apply_positions` | queries or keys of heads, positions | the same, normalised and rotated |
     | `before_attend` | queries, entry | entry, with what `attend` needs from all queries |
     | `attend` | queries, entry | all stages from `score` to `mix`, for variants that replace them as a whole |
     | `attend_at_once` | queries, entry | the same as one operation, `(B, h, n, value_dim)`, if the call `fuses` |
@@ -520,7 +520,7 @@ class Attention(Rematerialized, SavedQuantization):
         # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
-    def place(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
+    def apply_positions(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
         """Normalises projected queries or keys, and rotates them by their positions.
 
         Args:
@@ -708,12 +708,12 @@ class Attention(Rematerialized, SavedQuantization):
     def _queries(self, state):
         """Returns the queries of each head, normalised and rotated: `(B, h, n, key_dim)`."""
         queries = self.project_query(state.query, state)
-        return self.place("query", queries, state.query_positions) if "query" in self.projections else queries
+        return self.apply_positions("query", queries, state.query_positions) if "query" in self.projections else queries
 
     def _entry(self, key, value, positions, state):
         """Makes the entry of keys at these positions."""
         entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
-        return entry | {"key": self.place("key", entry["key"], positions)} if "key" in entry else entry
+        return entry | {"key": self.apply_positions("key", entry["key"], positions)} if "key" in entry else entry
 
     def _window_rules(self, positions, key_positions):
         """Returns the rule of the sliding window for a `CallMask`, if there is one."""

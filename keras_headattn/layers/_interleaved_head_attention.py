@@ -67,11 +67,11 @@ class InterleavedHeadAttention(Attention):
         ):
             mark_heads(kernel, 1, kernel.name.removesuffix("_kernel"), self.role)
 
-    def place(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
+    def apply_positions(self, side: str, heads: Tensor, positions: Tensor) -> Tensor:
         # Composed for each pseudo-token: (B, h, n, d) -> (B, h * P, n, d)
-        p, place = self.num_pseudo_tokens, super().place
+        p, rotate = self.num_pseudo_tokens, super().apply_positions
         kernel = self.query_mixing_kernel if side == "query" else self.key_mixing_kernel
-        made = [exchange_heads(place(side, heads, p * positions + i), kernel[:, :, i]) for i in range(p)]
+        made = [exchange_heads(rotate(side, heads, p * positions + i), kernel[:, :, i]) for i in range(p)]
         return ops.reshape(ops.stack(made, axis=2), (ops.shape(heads)[0], p * self.num_heads, *ops.shape(heads)[2:]))
 
     def before_attend(

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import Path
+from keras_headattn._tensorflow import untuned
 from keras_headattn._validation import check_positive
 from keras_headattn.serving._likeliest import Classification, likeliest
 from keras_headattn.serving._versions import save_signatures
@@ -179,9 +180,7 @@ def _decoded(images, preprocess, shape):
         )
     last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))
     dataset = dataset.ignore_errors().concatenate(last).batch(rows + 1)
-    options = tf.data.Options()
-    options.autotune.enabled = False  # it starts threads for each request
-    readable, pixels = dataset.with_options(options).get_single_element()
+    readable, pixels = untuned(dataset).get_single_element()
     pixels = tf.scatter_nd(readable[:, None], pixels, [rows + 1, *spec.shape])
     valid = tf.scatter_nd(readable[:, None], tf.ones_like(readable, tf.bool), [rows + 1])
     return pixels[:rows], valid[:rows]

@@ -172,17 +172,17 @@ class SentencePieceTokenizer(keras.layers.Layer):
             return f"<extra_id_{self._num_own - 1 - piece_id}>"
         return self._processor.id_to_piece(int(piece_id))
 
-    def sentinel_id(self, number: int) -> int:
+    def sentinel_id(self, index: int) -> int:
         """Returns the id of a sentinel.
 
         Args:
-            number: from 0 to `num_sentinels - 1`, as in `<extra_id_0>`.
+            index: from 0 to `num_sentinels - 1`, as in `<extra_id_0>`.
         """
-        if not 0 <= number < self.num_sentinels:
+        if not 0 <= index < self.num_sentinels:
             raise ValueError(
-                f"`number` must be that of one of {self.num_sentinels} sentinels, from 0. Received: number={number}"
+                f"`index` must be that of one of {self.num_sentinels} sentinels, from 0. Received: index={index}"
             )
-        return self._num_own - 1 - number
+        return self._num_own - 1 - index
 
     def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:
         return self._rows(as_strings("strings", strings)).to_tensor(self.pad_id, shape=[None, self.sequence_length])

@@ -37,11 +37,18 @@ def score_text(model, tokenizer, config, name, text):
 
 
 def score_task(model, tokenizer, config, name, items):
-    """Returns the scores of a task."""
+    """Returns the scores of a task by item: dictionary of name to values, see `score_items`."""
     options = [option for item in items for option in item.options]
     losses, hits = continuation_losses(model, tokenizer, options, config.row_length, config.batch_size, name)
-    scores = {key: mean_of(values) for key, values in score_items(items, losses, hits).items()}
-    return scores | ({"perplexity": exponential(*scores["loss"])} if "loss" in scores else {})
+    return score_items(items, losses, hits)
+
+
+def write_task(run, name, values):
+    """Prints and writes the scores of a task, of its values by item, and writes which items are right."""
+    scores = {key: mean_of(of_items) for key, of_items in values.items()}
+    write_scores(run, name, scores | ({"perplexity": exponential(*scores["loss"])} if "loss" in scores else {}))
+    right = json.dumps(values["accuracy"].astype(int).tolist())
+    write_atomically(run.results / name / "right.json", right.encode())
 
 
 def score_synthetic(model, tokenizer, config, text):

@@ -3,7 +3,7 @@
 import keras
 
 from keras_headattn.analysis import attention_maps
-from keras_headattn.data import RowBatches
+from keras_headattn.data import RowBatches, TokenFile
 from keras_headattn.interop import from_pretrained
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import CausalLM
@@ -21,13 +21,14 @@ from recipes.engine.modelling import (
     token_trainer,
 )
 from recipes.lm.data import learn_tokenizer, read_corpora, read_tests, write_files
-from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores
+from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores, write_task
 from recipes.lm.settings import MOST_WARMUP
 from recipes.lm.synthetic import TASKS
 from recipes.lm.tasks import read_tasks
 
 TOKENIZER = "tokenizer.json"
 MOST_SHOWN = 256  # tokens whose attention is measured after each epoch
+PROMPT_TOKENS = 64  # of the text from which a prompt's words are taken
 WRITTEN = 200  # most tokens that a SavedModel writes
 SMOKE_TEST = """
 found = call(prompts=tf.constant(given), seed=tf.constant(0))
@@ -48,7 +49,7 @@ def train(config, session):
         if run.is_unfinished():
             fit(run, *files)
         run.report(lambda model: score(run, config, model, texts.tests))
-        run.export(lambda model, folder: write(run, config, model, folder, texts))
+        run.export(lambda model, folder: write(run, config, model, folder))
         run.close([f"python -m recipes.lm generate {config.run} --prompt TEXT"])
 
 
@@ -166,22 +167,28 @@ def score(run, config, model, tests):
         else:
             write_scores(run, name, score_text(model, tokenizer, config, name, text))
     for name, items in run.name_results(config, tasks, ("shots",)).items():
-        write_scores(run, name, score_task(model, tokenizer, config, name, items))
+        write_task(run, name, score_task(model, tokenizer, config, name, items))
 
 
-def write(run, config, model, folder, texts=None):
-    """Writes a SavedModel, and lets it go on after the beginning of the validation text if there is one."""
+def write(run, config, model, folder):
+    """Writes a SavedModel, and lets it go on after words of the validation text."""
     tokenizer = saved_tokenizer(run.folder / TOKENIZER)
     path = export_generator(
         model, tokenizer, folder, config.run, attention=True, max_length=longest_text(model), temperature=0.8
     )
-    if texts and config.samples:
-        words = texts.validation.split()
-        prompts = [" ".join(words[i : i + 3]) + " " for i in range(0, 3 * config.samples, 3)]
+    if config.samples:
+        prompts = prompts_of(TokenFile(run.folder / "validation.bin", tokenizer), tokenizer, config.samples)
         write_examples(path, [{"prompts": prompt} for prompt in prompts])
         outputs = smoke_test(path, SMOKE_TEST, prompts, *packages_of(tokenizer))
         for prompt, text in zip(prompts, outputs, strict=True):
             print(f"  {prompt!r}\n    -> {text!r}")
+
+
+def prompts_of(tokens, tokenizer, count):
+    """Returns at most so many prompts, each the next three words of the tokens."""
+    text = tokenizer.detokenize(tokens.tokens[None, : PROMPT_TOKENS * count].astype("int32")).numpy()[0]
+    words = text.decode("utf-8", "ignore").split()[: 3 * count]
+    return [" ".join(words[i : i + 3]) + " " for i in range(0, len(words), 3)]
 
 
 def longest_text(model):

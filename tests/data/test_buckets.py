@@ -39,7 +39,7 @@ def test_no_fewer_buckets_keep_to_a_share_of_padding(lengths, share):
     if len(buckets) > 1:
         fewer = len(buckets) - 1
         assert padding(choose_buckets(lengths, fewer)) > share
-        with refused(f"With {fewer} buckets", f"number={fewer}"):
+        with refused(f"With {fewer} buckets", f"max_buckets={fewer}"):
             choose_buckets(lengths, fewer, share)
     values, counts = np.unique(lengths, return_counts=True)
     assert choose_buckets(values, 9, share, counts) == buckets

@@ -35,8 +35,8 @@ test_labelled_batches = refusals(
 
 test_others = refusals(
     (lambda: data.Records("nothing"), "corpus.json", "nothing", FileNotFoundError),
-    (lambda: data.choose_buckets([], 3), "lengths", "0 distinct lengths, number=3"),
-    (lambda: data.choose_buckets([4], 0), "number", "number=0"),
+    (lambda: data.choose_buckets([], 3), "lengths", "0 distinct lengths, max_buckets=3"),
+    (lambda: data.choose_buckets([4], 0), "max_buckets", "max_buckets=0"),
     (lambda: data.source_batches([[4] * 9], (4, 8)), "bucket_lengths", "bucket_lengths=(4, 8)"),
     (lambda: data.pack_ids([[1], [1] * 5], 4), "ids", "5 ids for length=4"),
     (lambda: data.pack_ids([], 0), "length", "length=0"),

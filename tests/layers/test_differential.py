@@ -351,7 +351,7 @@ def test_equations_per_token(options):
     layer = build(make(per_token=True, **options), x)
     query, key, value = (array(layer.project(name, x, CallState())) for name in ("query", "key", "value"))
     assert query.shape[1] == 2 * HEADS and key.shape[1] == value.shape[1] == HEADS
-    query, key = layer.place("query", query, np.arange(QUERIES)), layer.place("key", key, np.arange(QUERIES))
+    query, key = (layer.apply_positions(side, x, np.arange(QUERIES)) for side, x in (("query", query), ("key", key)))
     share = 1 / (1 + np.exp(-x @ array(layer.lambda_kernel)))
     gates = array(layer.project("gate", x, CallState())) if "use_gate" in options else np.ones((BATCH, HEADS, 1, 1))
     expected = np.zeros((BATCH, HEADS, QUERIES, layer.value_dim))

@@ -73,6 +73,19 @@ def scores(run):
     return json.loads((run / "results" / "test" / "scores.json").read_text())
 
 
+def test_tasks_are_compared_by_item(runs, tmp_path, capsys):
+    right = {"first": [1, 1, 1, 0, 0, 0, 0, 0], "other": [1, 1, 0, 1, 1, 1, 1, 1]}
+    for name, values in right.items():
+        shutil.copytree(runs / "one", tmp_path / name)
+        (tmp_path / name / "results" / "test" / "right.json").write_text(json.dumps(values))
+    main(["scores", str(tmp_path / "first"), str(tmp_path / "other"), "--set", "test"])
+    p = 2 * (1 + 6) / 2**6  # of six that differ, one or none
+    assert f"other alone has 5 right, first alone 1; McNemar's p {p:.2g}\n" in capsys.readouterr().out
+    (tmp_path / "other" / "results" / "test" / "right.json").write_text("[1]")
+    with refused("items", "8 and 1", SystemExit):
+        main(["scores", str(tmp_path / "first"), str(tmp_path / "other"), "--set", "test"])
+
+
 def test_scores(runs, capsys):
     main(["scores", str(runs / "plain"), str(runs / "svgd"), "--measures", "loss"])
     losses = [scores(runs / "plain" / f"seed={seed}")["loss"] for seed in (1, 2)]

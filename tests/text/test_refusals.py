@@ -105,7 +105,7 @@ test_sentence_piece_tokenizer = refusals(
     (sentence_pieces(sequence_length=2, add_bos=True), "sequence_length", 2),
     (sentence_pieces(max_length=1), "max_length", 1),
     (sentence_pieces(num_sentinels=-1), "num_sentinels", -1),
-    (lambda: sentence_pieces(num_sentinels=2)().sentinel_id(2), "number", "number=2"),
+    (lambda: sentence_pieces(num_sentinels=2)().sentinel_id(2), "index", "index=2"),
     *values(lambda piece_id: sentence_pieces()().id_to_token(piece_id), piece_id=(-1, 40)),
     *((called(sentence_pieces(), tf.fill(s, "cat")), "strings", f"shape {s}") for s in [(), (2, 2), (2, 1, 1)]),
     (lambda: sentence_pieces()()(keras.Input(batch_shape=(2, 2), dtype="string")), "strings", "shape (2, 2)"),

@@ -44,12 +44,18 @@ def test_a_run_leaves_scores_and_a_model_that_writes(quick, recipe, tmp_path):
     (tmp_path / "pairs.jsonl").write_text('{"sentence_good": "one, two", "sentence_bad": "two, one"}\n')
     printed = recipe("evaluate", folder / "run", "--test", tmp_path / "mine.txt", "--tasks", tmp_path)
     assert printed.startswith("mine: loss ") and "\nblimp: accuracy " in printed
+    (right,) = json.loads((folder / "run" / "results" / "blimp" / "right.json").read_text())
+    assert f"\nblimp: accuracy {right:.4f}" in printed
 
 
-def test_the_saved_model_writes_without_the_library(quick, recipe):
+def test_the_saved_model_writes_without_the_library(quick, recipe, tmp_path):
     folder, process = quick
     assert process.stdout.count("    -> ") == 5
     assert (folder / "exported" / "1" / "saved_model.pb").exists()
+    printed = recipe("export", folder / "run", "--export", tmp_path / "again")
+    assert printed.count("    -> ") == 5
+    written = [json.loads((x / "1" / "examples.json").read_text()) for x in (folder / "exported", tmp_path / "again")]
+    assert written[0] == written[1] and len(written[0]) == 5
 
 
 def test_training_on_files(recipe, tmp_path):
