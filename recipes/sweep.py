@@ -39,6 +39,7 @@ from recipes.engine.tables import (
     as_csv,
     differences,
     markdown,
+    paired_differences,
     published_value,
     quantities_of,
     read_csv,
@@ -333,31 +334,29 @@ def _panels(cells, table, title):
 
 
 def _forest(cells, table):
-    """Returns a figure of the differences from the first row with their intervals, and of relative times."""
+    """Returns a figure of the differences of all rows from the first, and of their relative times."""
     first, *rows = table.rows
-    first_seeds = {cell.seed for cell in cells if cell.row == first and cell.scores}
     panels = [(column, table.compared) for column in table.columns]
     panels += [(column, RELATIVE_TIME) for column in table.columns if RELATIVE_TIME in table.measures]
-    title = f"{table.title}; {len(first_seeds)} paired seeds, 95 % intervals, p < 0.05 in black"
+    title = f"{table.title}; a point for each seed, 95 % intervals of three or more, p < 0.05 in black"
     figure = new_figure(2.4 + 2.6 * len(panels), 0.6 + 0.2 * len(rows), title)
-    for axes, (column, measure) in zip(
-        figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
-    ):
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (column, measure) in zip(all_axes, panels, strict=True):
         name = f"{column}: {measure[1]}" if column else measure[1]
         if measure == RELATIVE_TIME:
-            of_rows = {row: [*values_of(cells, table, row, column, measure).values()] for row in rows}
-            means = {row: statistics.fmean(values) for row, values in of_rows.items() if values}
-            axes.plot(means.values(), [rows.index(row) for row in means], "o", color="black", markersize=4)
-            axes.axvline(1, color="gray", linewidth=1)
+            values = {row: [*values_of(cells, table, row, column, measure).values()] for row in rows}
             axes.set_xlabel(f"{name} ({first}: 1)")
         else:
-            found = differences(cells, table, column)
-            for row, (mean, low, high, p) in found.items():
-                style = dict(color="black" if p < 0.05 else "gray", markersize=4, capsize=2)
-                axes.errorbar(mean, rows.index(row), xerr=[[mean - low], [high - mean]], fmt="o", **style)
-            axes.axvline(0, color="gray", linewidth=1)
+            values = paired_differences(cells, table, column)
+            for row, (mean, low, high, p) in differences(cells, table, column).items():
+                if len(values[row]) > 2:
+                    style = dict(color="black" if p < 0.05 else "gray", markersize=5, capsize=2)
+                    axes.errorbar(mean, rows.index(row), xerr=[[mean - low], [high - mean]], fmt="|", **style)
             axes.set_xlabel(f"{name}, difference from {first}")
-        axes.grid(axis="x", alpha=0.3)
+        for row, of_row in values.items():
+            axes.plot(of_row, [rows.index(row)] * len(of_row), "o", color="C0", markersize=3.5, alpha=0.7)
+        axes.axvline(measure == RELATIVE_TIME, color="gray", linewidth=1)
+        axes.grid(alpha=0.3)
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     return figure

@@ -237,24 +237,31 @@ def _differences(cells, table):
     return ["", title, "", *markdown_table(columns, [[row, *texts] for row, texts in entries.items()])]
 
 
-def differences(cells, table, column):
-    """Returns how rows differ from the first in `table.compared`, over seeds that both have.
-
-    A dictionary of the rows that have two seeds or more to (mean, low and high end of its 95 % interval, p value
-    corrected for the number of rows).
-    """
+def paired_differences(cells, table, column):
+    """Returns each row's differences from the first in `table.compared`, over seeds that both have."""
     first, *others = table.rows
     of_first = values_of(cells, table, first, column, table.compared)
-    tests = {}
-    for row in others:
-        values = values_of(cells, table, row, column, table.compared)
-        pairs = [values[seed] - of_first[seed] for seed in values if seed in of_first]
-        if len(pairs) > 1 and np.ptp(pairs) > 0:
-            tests[row] = statistics.fmean(pairs), stats.ttest_1samp(pairs, 0)
-    p_values = corrected([float(test.pvalue) for _, test in tests.values()])
+    of_others = {row: values_of(cells, table, row, column, table.compared) for row in others}
     return {
-        row: (mean, *map(float, test.confidence_interval(0.95)), p)
-        for (row, (mean, test)), p in zip(tests.items(), p_values, strict=True)
+        row: [values[seed] - of_first[seed] for seed in values if seed in of_first] for row, values in of_others.items()
+    }
+
+
+def differences(cells, table, column):
+    """Returns the means of `paired_differences`, of rows that have two seeds or more.
+
+    A dictionary of row to (mean, low and high end of its 95 % interval, p value corrected for the number of rows).
+    """
+    pairs = {
+        row: values
+        for row, values in paired_differences(cells, table, column).items()
+        if len(values) > 1 and np.ptp(values)
+    }
+    tests = {row: stats.ttest_1samp(values, 0) for row, values in pairs.items()}
+    p_values = corrected([float(test.pvalue) for test in tests.values()])
+    return {
+        row: (statistics.fmean(pairs[row]), *map(float, test.confidence_interval(0.95)), p)
+        for (row, test), p in zip(tests.items(), p_values, strict=True)
     }
 
 

@@ -265,6 +265,9 @@ def test_differences_are_paired_by_seed():
     (axes,) = sweep.draw(cells, table).axes
     bars = dict(zip(("better", "same"), (bar.get_segments()[0] for bar in axes.collections), strict=True))
     np.testing.assert_allclose(bars["better"], [(mean - half, 0), (mean + half, 0)], rtol=1e-5)
+    points = {tuple(line.get_ydata()): line.get_xdata() for line in axes.lines if line.get_marker() == "o"}
+    np.testing.assert_allclose(points[0, 0, 0], differences)
+    np.testing.assert_allclose(points[(2,)], -1.1)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["better", "same", "one"]
     assert axes.get_xlabel() == "loss, difference from plain"
 

@@ -1,0 +1,209 @@
+"""Language models: what each head costs, and this library beside KerasHub and Hugging Face.
+
+    python -m benchmarks.language_models heads [--quick]
+    python -m benchmarks.language_models libraries [--quick]
+
+`heads` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
+that a token takes in their caches. `libraries` measures training steps and greedy texts of a small GPT-2, as each
+library's users run them: ours as `recipes.lm`; KerasHub's `GPT2CausalLM` with XLA; Hugging Face's `GPT2LMHeadModel` in
+PyTorch with its cache, eager and with `sdpa`. Each library runs in a process of its own; they take turns. PyTorch runs
+with one thread and with one per core; the faster counts.
+"""
+
+import argparse
+import contextlib
+import functools
+import math
+
+import numpy as np
+
+from benchmarks import timing
+
+OURS, KERAS_HUB, HUGGING_FACE = "this library", "KerasHub", "Hugging Face"
+ROWS, LENGTH = 12, 64  # of a batch of nanoGPT's model for a CPU
+VOCABULARY, LAYERS, WIDTH, HEADS, POSITIONS = 5_000, 6, 384, 6, 1_024  # of the small GPT-2
+BATCHES = ((8, 256), (2, 1_024))  # rows and tokens, to train
+PROMPTS, WRITTEN = ((1, 32), (8, 32), (1, 512), (8, 512)), 128  # rows and tokens of prompts, and tokens written
+RATE, DECAY = 1e-3, 0.1
+
+
+def ids(rows, length, vocabulary=VOCABULARY):
+    return np.random.default_rng(0).integers(10, vocabulary, (rows, length), "int32")
+
+
+def our_trainer(config, vocabulary_size):
+    """Returns the compiled trainer of `recipes.lm`, and its model."""
+    from keras_headattn.losses import LabelSmoothedCrossentropy
+    from keras_headattn.training import default_jit
+    from recipes.engine.modelling import token_trainer
+    from recipes.engine.session import LARGE
+    from recipes.lm.train import adam, make_model
+
+    model = make_model(config, vocabulary_size)
+    trainer = token_trainer(model)
+    trainer.compile(adam(config, 10_000, model), LabelSmoothedCrossentropy(0.0), jit_compile=default_jit())
+    trainer.jit_update = trainer.count_params() >= LARGE
+    return trainer, model
+
+
+def training_step(trainer, tokens):
+    """Returns a function that makes a step on rows of tokens, each the label of the one before."""
+    return functools.partial(trainer.train_on_batch, tokens[:, :-1], tokens[:, 1:])
+
+
+def head_steps(names):
+    """Returns a training step of each head's model by name, and its parameters and bytes of a token in its cache."""
+    import keras
+
+    from recipes.engine.config import override
+    from recipes.lm.configs import heads, nano_cpu
+
+    cases, sizes = {}, {}
+    for name in names:
+        config = override(nano_cpu.CONFIG, heads.ROWS[name] | {"length": LENGTH, "batch_size": ROWS})
+        trainer, model = our_trainer(config, 65)
+        cases[name] = training_step(trainer, ids(ROWS, LENGTH + 1, 65))
+        caches = [keras.tree.flatten(model.init_cache(1, length)) for length in (LENGTH, LENGTH // 2)]
+        large, small = (sum(x.dtype.size * math.prod(x.shape) for x in cache) for cache in caches)
+        sizes[name] = model.count_params(), (large - small) // (LENGTH // 2)
+    return cases, sizes
+
+
+def measure_heads(quick, limits):
+    timing.limit_threads(timing.cores())
+    from recipes.lm.configs.heads import ROWS as NAMES
+
+    names = list(NAMES)[:3] if quick else list(NAMES)
+    cases, sizes = head_steps(names)
+    rounds = timing.run_rounds({name: timing.timed(case) for name, case in cases.items()}, names[0], **limits)
+    rows = []
+    for name in names:
+        ratio, spread = rounds.ratio(name, names[0])
+        parameters, cached = sizes[name]
+        time = [f"{1e3 * rounds.median(name):.0f}", f"{ratio:.2f} ± {spread:.0%}"]
+        rows.append([name, f"{parameters:,}", *time, f"{cached:,}"])
+    return [
+        "# Heads in a language model",
+        f"Training steps of the models of `recipes.sweep lm_heads` on {ROWS} rows of {LENGTH} tokens, as `recipes.lm` "
+        f"trains on a CPU, and the bytes of a token in the caches of its four blocks, float32.",
+        timing.table(["", "parameters", "ms a step", "time", "bytes a token"], rows),
+    ]
+
+
+def our_cases(batches, prompts):
+    from keras_headattn.decoding import Generator
+    from recipes.engine.config import override
+    from recipes.lm.settings import LmConfig
+
+    sizes = dict(num_layers=LAYERS, hidden_dim=WIDTH, num_heads=HEADS, intermediate_dim=4 * WIDTH)
+    config = override(LmConfig(), dict(size="gpt2", model_arguments=sizes, length=POSITIONS))
+    trainer, model = our_trainer(config, VOCABULARY)
+    cases = {(batch, OURS): training_step(trainer, ids(batch[0], batch[1] + 1)) for batch in batches}
+    generator = Generator(model, max_length=WRITTEN, temperature=0)
+    generator.compile(jit_compile=True)
+    for prompt in prompts:
+        cases[prompt, OURS] = functools.partial(generator.predict, ids(*prompt), verbose=0)
+    return cases
+
+
+def keras_hub_cases(batches, prompts):
+    import keras
+    import keras_hub
+
+    backbone = keras_hub.models.GPT2Backbone(VOCABULARY, LAYERS, HEADS, WIDTH, 4 * WIDTH, 0.0, POSITIONS)
+    model = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+    optimizer = keras.optimizers.AdamW(RATE, DECAY, global_clipnorm=1.0)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer, loss, sampler="greedy", jit_compile=True)
+    cases = {}
+    for rows, length in batches:
+        tokens = ids(rows, length + 1)
+        inputs = {"token_ids": tokens[:, :-1], "padding_mask": np.ones((rows, length), "bool")}
+        cases[(rows, length), KERAS_HUB] = functools.partial(model.train_on_batch, inputs, tokens[:, 1:])
+    for rows, length in prompts:
+        tokens = np.pad(ids(rows, length), ((0, 0), (0, WRITTEN)))
+        mask = np.broadcast_to(np.arange(length + WRITTEN) < length, tokens.shape)
+        inputs = {"token_ids": tokens, "padding_mask": mask}
+        cases[(rows, length), KERAS_HUB] = functools.partial(model.generate, inputs, stop_token_ids=None)
+    return cases
+
+
+def torch_cases(batches, prompts, threads):
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.set_num_threads(threads)
+    sizes = dict(vocab_size=VOCABULARY, n_positions=POSITIONS, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS)
+    off = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+    cases = {}
+    for kind in ("eager", "sdpa"):
+        model = GPT2LMHeadModel(GPT2Config(**sizes, **off, attn_implementation=kind))
+        optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
+
+        def step(tokens, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = model.train()(input_ids=tokens, labels=tokens).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            return loss.item()
+
+        def write(tokens, model=model):
+            with torch.inference_mode():
+                options = dict(do_sample=False, max_new_tokens=WRITTEN, min_new_tokens=WRITTEN, pad_token_id=0)
+                model.eval().generate(input_ids=tokens, attention_mask=torch.ones_like(tokens), **options)
+
+        name = f"{HUGGING_FACE}, {kind}, {threads}"
+        for batch in batches:
+            cases[batch, name] = functools.partial(step, torch.from_numpy(ids(batch[0], batch[1] + 1)).long())
+        for prompt in prompts:
+            cases[prompt, name] = functools.partial(write, torch.from_numpy(ids(*prompt)).long())
+    return cases
+
+
+def measure_libraries(quick, limits):
+    batches, prompts = (BATCHES[:1], PROMPTS[:1]) if quick else (BATCHES, PROMPTS)
+    rows = []
+    with contextlib.ExitStack() as stack:
+
+        def start(function, threads, *arguments):
+            path = f"benchmarks.language_models:{function}"
+            return stack.enter_context(timing.Worker(path, batches, prompts, *arguments, threads=threads)).cases
+
+        cases = start("our_cases", timing.cores()) | start("keras_hub_cases", timing.cores())
+        for threads in sorted({1, timing.cores()}):
+            cases |= start("torch_cases", threads, threads)
+        for kind, sizes in (("training", batches), ("writing", prompts)):
+            for size in sizes:
+                runs = {name: run for (of_size, name), run in cases.items() if of_size == size}
+                rounds = timing.run_rounds(runs, OURS, **limits)
+                tokens = size[0] * (size[1] if kind == "training" else WRITTEN)
+                for name in runs:
+                    ratio, spread = rounds.ratio(name, OURS)
+                    speed = f"{tokens / rounds.median(name):,.0f}"
+                    rows.append([f"{kind}, {size[0]} x {size[1]}", name, speed, f"{ratio:.2f} ± {spread:.0%}"])
+                    print(*rows[-1], flush=True)
+    return [
+        "# Language models beside other libraries",
+        f"A GPT-2 of {LAYERS} blocks of width {WIDTH} with {HEADS} heads and {VOCABULARY:,} tokens, float32, without "
+        f"dropout. Training: AdamW, gradients clipped to norm 1. Writing: {WRITTEN} tokens, greedy, after prompts. "
+        "Time is that of a step or a call, relative to this library's; above 1 is slower.",
+        timing.table(["", "", "tokens/s", "time"], rows),
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("heads", "libraries"))
+    parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
+    options = parser.parse_args()
+    limits = dict(min_rounds=3, max_rounds=3) if options.quick else dict(max_rounds=15, max_seconds=90)
+    measure = {"heads": measure_heads, "libraries": measure_libraries}[options.part]
+    paragraphs = measure(options.quick, limits)
+    packages = ["tensorflow", "keras"] + ["keras-hub", "torch", "transformers"] * (options.part == "libraries")
+    name = "language_model_heads" if options.part == "heads" else "language_models"
+    timing.report(None if options.quick else name, *paragraphs, timing.SPREAD, "\n".join(timing.machine(*packages)))
+
+
+if __name__ == "__main__":
+    main()
