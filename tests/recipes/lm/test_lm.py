@@ -54,8 +54,9 @@ def test_the_saved_model_writes_without_the_library(quick, recipe, tmp_path):
     assert (folder / "exported" / "1" / "saved_model.pb").exists()
     printed = recipe("export", folder / "run", "--export", tmp_path / "again")
     assert printed.count("    -> ") == 5
-    written = [json.loads((x / "1" / "examples.json").read_text()) for x in (folder / "exported", tmp_path / "again")]
-    assert written[0] == written[1] and len(written[0]) == 5
+    files = [path / "1" / "assets.extra" / "examples.json" for path in (folder / "exported", tmp_path / "again")]
+    first, again = (json.loads(file.read_text()) for file in files)
+    assert first == again and len(first) == 5
 
 
 def test_training_on_files(recipe, tmp_path):
