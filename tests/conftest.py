@@ -22,7 +22,7 @@ from tests.durations import Durations
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
-ALL_LAYERS = 18  # cases of a test, at the least, that takes all attention layers
+ALL_LAYERS = 16  # cases of a test, at the least, that takes all attention layers
 ALWAYS = "test_refusals.py", "test_wrong_arguments.py", "test_equations.py"  # all cases in `make test` too
 
 if os.environ["KERAS_BACKEND"] == "tensorflow":

@@ -44,3 +44,9 @@ def write_positions(cache, positions, index):
     rows = ops.reshape(positions, as_rows)
     stored = write_rows(ops.reshape(cache["positions"], as_rows), rows, row_indices(rows, index))
     return cache | {"positions": ops.reshape(stored, (-1,))}
+
+
+def rows_of_logits(cache, count):
+    """Returns the rows of logits in a cache, `(B, h, count, m)`: graphs of unknown sizes forget how many there are."""
+    batch, heads, _, length = ops.shape(cache["logits"])
+    return ops.reshape(cache["logits"], (batch, heads, count, length))

@@ -7,6 +7,7 @@ from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import chains, check_boolean, check_number, check_positive
 from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._cache import rows_of_logits
 from keras_headattn.layers._intermediates import record
 from keras_headattn.layers._state import State
 from keras_headattn.ops import convolve_maps
@@ -125,7 +126,7 @@ class EvolvingAttention(Attention):
         image = where_allowed(logits, state.mask)
         earlier = None
         if cache is not None and "logits" in cache:
-            earlier = cache["logits"]
+            earlier = rows_of_logits(cache, self.score_rows)
             rows = ops.concatenate([earlier, image], axis=2)
             cache = {**cache, "logits": rows[:, :, ops.shape(image)[2] :]}
         convolved = convolve_maps(

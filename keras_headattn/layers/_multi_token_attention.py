@@ -7,6 +7,7 @@ from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import as_kernel_size, check_boolean, check_group, check_switch
 from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._cache import rows_of_logits
 from keras_headattn.layers._differential_attention import normalize_heads
 from keras_headattn.layers._intermediates import record
 from keras_headattn.layers._state import Attended, State
@@ -96,7 +97,7 @@ class MultiTokenAttention(Attention):
     def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         cache, rows = state.cache, (None, None)
         if remembers := cache is not None and "logits" in cache:
-            rows = ops.split(cache["logits"], [(self.logits_kernel_size or [1])[0] - 1], axis=2)
+            rows = ops.split(rows_of_logits(cache, self.score_rows), [(self.logits_kernel_size or [1])[0] - 1], axis=2)
         logits, kernels = self.biased_score(query, entry, state), (self.logits_kernel, self.logits_mixing_kernel)
         logits, of_logits = self._compose(logits, *kernels, rows[0], state)
         weights, kernels = self.weigh(logits, entry, state), (self.weights_kernel, self.weights_mixing_kernel)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_headattn.decoding import Generator
 from keras_headattn.layers import ATTENTIONS, FeedForward, GroupedQueryAttention, MultiHeadAttention
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import CAUSAL_SIZES, CausalLM
@@ -249,6 +250,16 @@ def test_steps_in_a_graph(name):
             logits, cache = step(IDS[:, index : index + 1], cache, tf.constant(index))
             check_close(logits[:, 0], expected[:, index], TOLERANCE)
     assert np.isfinite(prefill(np.array([[-5], [99]], "int32"))[0]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_writing_in_a_graph_of_unknown_sizes(name):
+    """As `serving.TextGenerator` does."""
+    generator = Generator(make(name, "learned"), max_length=3, temperature=0)
+    signature = [tf.TensorSpec((None, None), tf.int32)]
+    write = tf.function(lambda ids: generator(ids)["tokens"], input_signature=signature, autograph=False)
+    for size in (1, 4):
+        np.testing.assert_array_equal(write(IDS[:, :size]), generator(IDS[:, :size])["tokens"])
 
 
 # ----------------------------------------------------------------------------------------- weights and settings

@@ -59,6 +59,15 @@ def test_the_saved_model_writes_without_the_library(quick, recipe, tmp_path):
     assert first == again and len(first) == 5
 
 
+@pytest.mark.parametrize("attention", ["evolving", "multi_token"])
+def test_heads_that_keep_logits_write(attention, tmp_path_factory, recipe):
+    options = "--attention", attention, "--batch-size", 16, "--epoch-steps", 20
+    folder, process = quick_run("lm", tmp_path_factory, *options)
+    assert process.stderr == "" and process.stdout.count("    -> ") == 5
+    command = "generate", folder / "run", "--prompt", "one, ", "--max-tokens", 9
+    assert recipe(*command).startswith("one, ")
+
+
 def test_training_on_files(recipe, tmp_path):
     """In byte pairs, with the loss in chunks, and no test set."""
     text = "\n".join(f"{i} and {i + 1} are {2 * i + 1}" for i in range(999))
