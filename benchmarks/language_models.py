@@ -95,8 +95,8 @@ def our_cases(batches, prompts):
     from recipes.engine.config import override
     from recipes.lm.settings import LmConfig
 
-    sizes = dict(num_layers=LAYERS, hidden_dim=WIDTH, num_heads=HEADS, intermediate_dim=4 * WIDTH)
-    config = override(LmConfig(), dict(size="gpt2", model_arguments=sizes, length=POSITIONS))
+    sizes = dict(num_layers=LAYERS, hidden_dim=WIDTH, intermediate_dim=4 * WIDTH)
+    config = override(LmConfig(), dict(size="gpt2", num_heads=HEADS, model_arguments=sizes, length=POSITIONS))
     trainer, model = our_trainer(config, VOCABULARY)
     cases = {(batch, OURS): training_step(trainer, ids(batch[0], batch[1] + 1)) for batch in batches}
     generator = Generator(model, max_length=WRITTEN, temperature=0)
