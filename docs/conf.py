@@ -71,6 +71,7 @@ GROUPS = {
         "Encoders </docs/results/encoders>",
         "Pre-training </docs/results/pretraining>",
         "Sentences </docs/results/sentences>",
+        "Language models </docs/results/language_models>",
         "Texts of graphs </docs/results/graphs>",
         "Rationales </docs/results/rationales>",
         "Images </docs/results/images>",

@@ -357,6 +357,7 @@ def _forest(cells, table):
             axes.plot(of_row, [rows.index(row)] * len(of_row), "o", color="C0", markersize=3.5, alpha=0.7)
         axes.axvline(measure == RELATIVE_TIME, color="gray", linewidth=1)
         axes.grid(alpha=0.3)
+        axes.locator_params(axis="x", nbins=5)
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     return figure
