@@ -1,5 +1,7 @@
 """Training of a language model, and its scores."""
 
+import re
+
 import keras
 
 from keras_headattn.analysis import attention_maps
@@ -28,7 +30,7 @@ from recipes.lm.tasks import read_tasks
 
 TOKENIZER = "tokenizer.json"
 MOST_SHOWN = 256  # tokens whose attention is measured after each epoch
-PROMPT_TOKENS = 64  # of the text from which a prompt's words are taken
+PROMPT_TOKENS, PROMPT = 64, 16  # tokens from which a prompt's words are taken, and its characters without words
 WRITTEN = 200  # most tokens that a SavedModel writes
 # One by one: some heads need prompts of equal length in a request.
 SMOKE_TEST = """
@@ -186,10 +188,16 @@ def write(run, config, model, folder):
 
 
 def prompts_of(tokens, tokenizer, count):
-    """Returns at most so many prompts, each the next three words of the tokens."""
+    """Returns at most so many prompts of the first tokens: three words each, or characters of a text without words.
+
+    Args:
+        tokens: `TokenFile`.
+        count: int.
+    """
     text = tokenizer.detokenize(tokens.tokens[None, : PROMPT_TOKENS * count].astype("int32")).numpy()[0]
-    words = text.decode("utf-8", "ignore").split()[: 3 * count]
-    return [" ".join(words[i : i + 3]) + " " for i in range(0, len(words), 3)]
+    text = text.decode("utf-8", "ignore")
+    prompts = re.findall(r"(?:\S{1,20}\s+){3}", text)
+    return (prompts or [text[i : i + PROMPT] for i in range(0, len(text), PROMPT)])[:count]
 
 
 def longest_text(model):

@@ -8,12 +8,14 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.interop import to_hugging_face, tokenizer_of
 from keras_headattn.models import CausalLM
-from keras_headattn.text import ByteTokenizer, train_byte_pairs
+from keras_headattn.text import ByteTokenizer, CharacterTokenizer, train_byte_pairs
 from recipes.engine.run import Run
 from recipes.lm.__main__ import RECIPE, main
 from recipes.lm.scoring import token_losses
+from recipes.lm.train import prompts_of
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -57,6 +59,23 @@ def test_the_saved_model_writes_without_the_library(quick, recipe, tmp_path):
     files = [path / "1" / "assets.extra" / "examples.json" for path in (folder / "exported", tmp_path / "again")]
     first, again = (json.loads(file.read_text()) for file in files)
     assert first == again and len(first) == 5
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [("ab c  d\na b c d a b", ["ab c  d\n", "a b c "]), ("abcd" * 9, ["abcd" * 4, "abcd" * 4]), ("ab c", ["ab c"])],
+)
+def test_prompts_have_characters_of_the_text_alone(text, expected, tmp_path):
+    tokenizer = CharacterTokenizer(sorted({*text}))
+    write_tokens(tmp_path / "text.bin", [text], tokenizer)
+    assert prompts_of(TokenFile(tmp_path / "text.bin", tokenizer), tokenizer, 2) == expected
+
+
+def test_a_synthetic_task(tmp_path_factory):
+    folder, process = quick_run(
+        "lm", tmp_path_factory, "--synthetic", "recall", "--batch-size", 16, "--epoch-steps", 20
+    )
+    assert process.stderr == "" and process.stdout.count("    -> ") == 5
 
 
 @pytest.mark.parametrize("attention", ["evolving", "multi_token"])
