@@ -46,35 +46,40 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests as `golden`, those of files in slow.txt as `slow`, and as `nightly` those that nightly.txt names and
+    """Marks tests as `golden`, as `slow` those that slow.txt names, and as `nightly` those that nightly.txt names and
     two of three cases of tests that take all attention layers.
 
-    Those of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
+    Files of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
     before the others.
     """
-    slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split()
-    if gone := [name for name in slow if not (ROOT / "tests" / name).exists()]:
-        raise pytest.UsageError(f"tests/slow.txt names files that are not there. Received: {', '.join(gone)}")
-    nightly = {*(ROOT / "tests" / "nightly.txt").read_text(encoding="utf-8").splitlines()[1:]}
-    for name in nightly:
-        file, _, test = name.partition("::")
-        path = ROOT / "tests" / file
-        if not path.exists() or test and f"def {test.partition('[')[0]}(" not in path.read_text(encoding="utf-8"):
-            raise pytest.UsageError(f"tests/nightly.txt names a test that is not there. Received: {name}")
+    slow = named_tests("slow.txt")
+    nightly = {*named_tests("nightly.txt")}
+    order = {name: index for index, name in enumerate(slow)}
     cases = collections.Counter(item.nodeid.partition("[")[0] for item in items)
     for item in items:
         file = item.path.relative_to(ROOT / "tests").as_posix()
         name = f"{file}::{item.name}"
+        names = {file, name, name.partition("[")[0]}
         takes_all = file.startswith(("layers/", "models/")) and cases[item.nodeid.partition("[")[0]] >= ALL_LAYERS
         is_spared = takes_all and file.rpartition("/")[2] not in ALWAYS and zlib.crc32(name.encode()) % 3
-        if nightly & {file, name, name.partition("[")[0]} or is_spared:
+        if nightly & names or is_spared:
             item.add_marker("nightly")
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
-        if file in slow:
+        if order.keys() & names:
             item.add_marker("slow")
-    places = {name: place for place, name in enumerate(slow)}
-    items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").as_posix(), len(slow)))
+    items.sort(key=lambda item: order.get(item.path.relative_to(ROOT / "tests").as_posix(), len(slow)))
+
+
+def named_tests(list_name):
+    """Files, tests and cases that a list names, which must be there."""
+    names = (ROOT / "tests" / list_name).read_text(encoding="utf-8").splitlines()[1:]
+    for name in names:
+        file, _, test = name.partition("::")
+        path = ROOT / "tests" / file
+        if not path.exists() or test.partition("[")[0] not in path.read_text(encoding="utf-8"):
+            raise pytest.UsageError(f"tests/{list_name} names a test that is not there. Received: {name}")
+    return names
 
 
 def pytest_collection_finish():
