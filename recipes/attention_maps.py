@@ -27,6 +27,7 @@ Layers, heads and clusters are counted from 1, layers in the order in which they
 """
 
 from recipes.engine.command import make_parser, one_line_errors
+from recipes.engine.finished import new_path
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.texts import map_pictures as texts
 from recipes.engine.texts.predicting import RECIPES, recipe_name
@@ -102,7 +103,9 @@ def _add_shared(image, text, classify, clusters, tokens, redundancy, queries, ab
     for command in (text, clusters, tokens, redundancy, queries):
         kinds = ("encoder", "decoder", "cross")
         command.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")
-        command.add_argument("--output", default="maps.png", help=".png, .svg or .pdf [maps.png]")
+        command.add_argument(
+            "--output", default=new_path("maps.png"), help=".png, .svg or .pdf [maps.png, then maps-2.png]"
+        )
 
 
 def _add_own(image, classify, tokens, queries, ablation, **others):
@@ -111,9 +114,13 @@ def _add_own(image, classify, tokens, queries, ablation, **others):
     image.add_argument("--heads", nargs="+", type=int, help="[all]")
     image.add_argument("--pixel", nargs=2, type=int, help="row and column of what the network sees [its middle]")
     image.add_argument(
-        "--output", default="maps.png", help=".png, .svg or .pdf; of several files their names are added [maps.png]"
+        "--output",
+        default=new_path("maps.png"),
+        help=".png, .svg or .pdf; of several files their names are added [maps.png, then maps-2.png]",
     )
-    ablation.add_argument("--output", default="ablation.png", help=".png, .svg or .pdf [ablation.png]")
+    ablation.add_argument(
+        "--output", default=new_path("ablation.png"), help=".png, .svg or .pdf [ablation.png, then ablation-2.png]"
+    )
     ablation.add_argument("--bins", type=int, help="bars of a histogram of all heads [a bar for each head]")
     queries.add_argument("--points", type=int, default=300, help="tokens of each head to draw [300]")
     queries.add_argument("--projector", help="folder to write them to for TensorBoard's projector, too")

@@ -43,7 +43,7 @@ from keras_headattn.analysis import (
     write_word_scores,
 )
 from recipes.engine.command import make_parser, one_line_errors
-from recipes.engine.finished import by_title, folders_of_seeds, indices, save
+from recipes.engine.finished import by_title, folders_of_seeds, indices, new_path, save
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.report import markdown_table, mean_text
 from recipes.engine.run import Run
@@ -80,7 +80,9 @@ def _parser():
         if name not in ("entropy", "heatmap"):
             command.add_argument("--set", help="the test set [the first that all runs have]")
         if name != "scores":
-            command.add_argument("--output", default=f"{name}.png", help=f".png, .svg or .pdf [{name}.png]")
+            command.add_argument(
+                "--output", default=new_path(f"{name}.png"), help=f".png, .svg or .pdf [{name}.png, then {name}-2.png]"
+            )
     added["scores"].add_argument("--measures", nargs="+", help="[all]")
     added["entropy"].add_argument("--file", required=True, help="a text a line, .gz too")
     added["ablation"].add_argument("--examples", type=int, default=1000, help="use so many of the test set [1000]")

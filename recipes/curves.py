@@ -16,7 +16,7 @@ from keras_headattn._files import read_json
 from keras_headattn._optional import optional_import
 from keras_headattn.utils import new_figure, not_below_zero
 from recipes.engine.command import make_parser, one_line_errors
-from recipes.engine.finished import by_title, folders_of_seeds, save
+from recipes.engine.finished import by_title, folders_of_seeds, new_path, save
 from recipes.engine.quiet import quiet_tensorflow
 
 COLUMNS = 3  # plots in a row
@@ -131,7 +131,9 @@ def _parser():
     parser.add_argument("runs", nargs="+", help="folders of runs, or of their seeds")
     parser.add_argument("--quantities", nargs="+", help="[scores of training and validation that all runs have]")
     parser.add_argument("--by", choices=("epoch", "minutes"), default="epoch", help="what runs across [epoch]")
-    parser.add_argument("--output", default="curves.png", help=".png, .svg or .pdf [curves.png]")
+    parser.add_argument(
+        "--output", default=new_path("curves.png"), help=".png, .svg or .pdf [curves.png, then curves-2.png]"
+    )
     return parser
 
 

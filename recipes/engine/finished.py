@@ -1,5 +1,6 @@
 """Finished runs as a user names them: by their folders, and layers and heads by numbers from 1."""
 
+import itertools
 import pathlib
 
 
@@ -78,13 +79,22 @@ def indices(option, numbers, count):
 
 
 def explained(run, file, suffix=""):
-    """Returns the path of what explains a file: in the run's folder, under the file's name (`"-"`: standard input).
+    """Returns a new path for what explains a file: in the run's folder, under the file's name (`"-"`: standard input).
 
     >>> explained("runs/a", "texts/films.txt.gz", ".html").as_posix()
     'runs/a/explained/films.html'
     """
-    name = "stdin" if file == "-" else pathlib.Path(file).name.partition(".")[0]
-    return pathlib.Path(run) / "explained" / f"{name}{suffix}"
+    name = "stdin" if file == "-" else pathlib.Path(file).name.strip(".").partition(".")[0]
+    return new_path(pathlib.Path(run) / "explained" / (name + suffix))
+
+
+def new_path(path):
+    """Returns a path where nothing is yet: `maps.png`, or `maps-2.png` beside a `maps.png` or `maps-cat.png`."""
+    path = pathlib.Path(path)
+    others = [other.name for other in path.parent.glob("*")]
+    for name in itertools.chain([path.stem], (f"{path.stem}-{count}" for count in itertools.count(2))):
+        if not any(other == name or other.startswith((f"{name}.", f"{name}-")) for other in others):
+            return path.with_name(name + path.suffix)
 
 
 def save(figure, output):

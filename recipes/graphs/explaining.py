@@ -14,7 +14,7 @@ from recipes.graphs.train import load_graph_to_text
 def explain(run, config, options):
     """Prints the texts of the first graphs of a file. Writes two pictures of each and a page of all.
 
-    They are in the folder `explained/FILE` of the run, which has finished.
+    They are in the folder `explained/FILE` of the run, which has finished, the next time in `FILE-2`.
     """
     num_blocks = config.model_argument("num_layers")
     block = -1 if options.block is None else indices("--block", [options.block], num_blocks)[0]

@@ -12,7 +12,7 @@ from keras_headattn.layers import AugmentedConv2D
 from keras_headattn.models import ViT
 from keras_headattn.training import Progress
 from keras_headattn.utils import flatten_layers
-from recipes.engine.finished import by_title, chosen_layers, indices, save
+from recipes.engine.finished import by_title, chosen_layers, indices, new_path, save
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.data import evaluation_pixels, read_corpora, validation_batches
@@ -44,7 +44,7 @@ def image(options):
         figure = draw_image_maps(pixels.numpy() / 255, maps, sizes, options.pixel, heads, title)
         output = pathlib.Path(options.output)
         if len(options.files) > 1:
-            output = output.with_stem(f"{output.stem}-{pathlib.Path(name).stem}")
+            output = new_path(output.with_stem(f"{output.stem}-{pathlib.Path(name).stem}"))
         save(figure, output)
 
 

@@ -16,6 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from recipes.serve.tensors import parse, to_json, to_tensors
 
@@ -59,7 +60,7 @@ def make_server(models, host="127.0.0.1", origins=(), max_bytes=8 * 2**20, max_s
     app.state.max_bytes, app.state.max_seconds = max_bytes, max_seconds
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=HalfClosable,
         ws="none",
         log_config=None,
         log_level="error",
@@ -70,6 +71,13 @@ def make_server(models, host="127.0.0.1", origins=(), max_bytes=8 * 2**20, max_s
         timeout_graceful_shutdown=10,
     )
     return uvicorn.Server(config)
+
+
+class HalfClosable(H11Protocol):
+    """HTTP that answers a whole request of a client that has closed its sending side."""
+
+    def eof_received(self):
+        return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete)
 
 
 class OneLength:

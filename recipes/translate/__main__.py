@@ -30,6 +30,7 @@ import sys
 from keras_headattn.data import Records
 from keras_headattn.interop import read_shortlist
 from recipes.engine.command import Command, portions, report_cut, sentences_in
+from recipes.engine.finished import new_path
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.engine.run import Run
@@ -180,7 +181,9 @@ def _prepare(options):
 def _add_lengths(parser):
     parser.add_argument("records", help="folder that `prepare` has written")
     parser.add_argument("--hidden-dim", type=int, default=512, metavar="INT", help="width of the model [512]")
-    parser.add_argument("--output", default="lengths.png", metavar="FILE", help="histogram [lengths.png]")
+    parser.add_argument(
+        "--output", default=new_path("lengths.png"), metavar="FILE", help="histogram [lengths.png, then lengths-2.png]"
+    )
 
 
 def _lengths(options):

@@ -178,7 +178,9 @@ def _add(parser):
     parser.add_argument("--samples", type=int, help="of each text, for lime [100]")
     parser.add_argument("--examples", type=int, default=100, help="the first lines of the file, so many [100]")
     parser.add_argument("--seed", type=int, help="of lime and random [0]")
-    parser.add_argument("--output", help="the page; .png and .jsonl beside it [RUN/explained/FILE.html]")
+    parser.add_argument(
+        "--output", help="the page; .png and .jsonl beside it [RUN/explained/FILE.html; the next time FILE-2.html]"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recipes.engine.finished import chosen_layers, folders_of_seeds, titles
+from recipes.engine.finished import chosen_layers, explained, folders_of_seeds, new_path, titles
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,20 @@ def test_seeds_are_sorted_by_number(tmp_path):
 def test_layers_by_default_are_the_last_three_that_there_are():
     assert chosen_layers("ab") == {1: "a", 2: "b"} and chosen_layers("abcd") == {2: "b", 3: "c", 4: "d"}
     assert chosen_layers("abcd", [-1, 1]) == {4: "d", 1: "a"}
+
+
+def test_files_of_one_name_do_not_replace_each_other(tmp_path):
+    paths = []
+    for file in ("a/films.txt", "b/films.txt.gz", "a/films_2.txt", "-", "-", ".films"):
+        paths.append(explained(tmp_path, file, ".html"))
+        paths[-1].parent.mkdir(exist_ok=True)
+        paths[-1].write_text(file)
+    assert [path.stem for path in paths] == ["films", "films-2", "films_2", "stdin", "stdin-2", "films-3"]
+    assert explained(tmp_path, "films").name == "films-4"  # a folder
+
+
+def test_default_names_are_new(tmp_path):
+    assert new_path(tmp_path / "maps.png") == tmp_path / "maps.png"
+    (tmp_path / "maps-cat.png").touch()
+    (tmp_path / "maps-2.png").touch()
+    assert new_path(tmp_path / "maps.png") == tmp_path / "maps-3.png"

@@ -88,6 +88,18 @@ def test_clients_that_never_read(server):
     assert server.works()
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_clients_that_close_their_sending_side(server, is_whole):
+    body = b'{"instances": [2]}'
+    request = b"POST /v1/models/twice:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18\r\n\r\n" + body
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(request if is_whole else request[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert (b"200 OK" in answer and json.loads(answer.rpartition(b"\r\n\r\n")[2]) == {"predictions": [4.0]}) == is_whole
+    assert server.works()
+
+
 @pytest.mark.parametrize("body, status", [
     (b"x" * 100_000_000, 413),
     (b'{"instances": [%s1]}' % (b"1," * 4_000_000), 400),
