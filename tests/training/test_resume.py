@@ -136,6 +136,18 @@ def test_a_finished_run_goes_on_with_more_epochs(tmp_path):
     np.testing.assert_array_equal(model.get_weights()[0], whole.get_weights()[0])
 
 
+def test_data_know_the_epoch(tmp_path):
+    class Recorded(Shuffled):
+        def __getitem__(self, index):
+            epochs.append(self.epoch)
+            return super().__getitem__(index)
+
+    for expected in ([0, 1], [2]):
+        data, epochs = Recorded(), []
+        simple().fit(data, epochs=expected[-1] + 1, shuffle=False, verbose=0, callbacks=[Resume(tmp_path, data)])
+        assert epochs[-STEPS * len(expected) :] == sorted(expected * STEPS)
+
+
 class Send(Kill):
     """Sends the process a signal where `Kill` ends it."""
 
