@@ -99,6 +99,8 @@ include_patterns = [
     "RELEASING.md",
 ]
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["wrap.css"]
 html_title = f"keras_headattn {release}"
 myst_heading_anchors = 4
 default_role = "code"

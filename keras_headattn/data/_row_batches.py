@@ -38,10 +38,11 @@ class RowBatches(keras.utils.PyDataset):
             the same places. Rows of a stream then begin with an example. Default `None`: all labels count.
 
     Each item is a tuple `(inputs, labels)`, or `(inputs, labels, weights)`:
-        inputs: int32 `(B, n)`; with `separate_documents` a dictionary of `"token_ids"` and `"sequence_ids"`, both int32
-            `(B, n)`, the latter the number of each id's document in its row.
-        labels: int32 `(B, n)`, the ids after the inputs.
-        weights: float32 `(B, n)`, the given ones over their mean.
+
+    - `inputs`: int32 `(B, n)`; with `separate_documents` a dictionary of `"token_ids"` and `"sequence_ids"`, both int32
+      `(B, n)`, the latter the number of each id's document in its row.
+    - `labels`: int32 `(B, n)`, the ids after the inputs.
+    - `weights`: float32 `(B, n)`, the given ones over their mean.
 
     Raises:
         ValueError: if the file has too few ids for a batch, marks no documents where they are needed, or has an id
