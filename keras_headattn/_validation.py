@@ -70,6 +70,14 @@ def check_switch(name, value, word):
     return value
 
 
+def check_epsilon(name, value):
+    """Returns a boolean, or the epsilon of the norm that it switches on."""
+    value = as_python(value)
+    if not isinstance(value, bool) and not (isinstance(value, float) and 0 < value < math.inf):
+        raise ValueError(f"`{name}` must be True, False or a positive epsilon, a float. Received: {name}={value!r}")
+    return value
+
+
 def check_index(name, value):
     value = as_python(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

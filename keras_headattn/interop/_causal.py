@@ -145,9 +145,7 @@ def _attention_arguments(kind, config, arguments, epsilon):
     if kind == "qwen2":
         settings["use_bias"] = "inputs"
     if kind in ("qwen3", "gemma3_text"):
-        settings["qk_norm"] = True
-        if epsilon != 1e-6:
-            raise ValueError(f"`rms_norm_eps` of {kind} must be 1e-06. Received: {epsilon} in {config.path}")
+        settings["qk_norm"] = epsilon == 1e-6 or float(epsilon)
     if layout.names is GEMMA:
         settings["scale"] = config.integer("query_pre_attn_scalar", 256, least=1) ** -0.5
         settings["attn_logits_soft_cap"] = _cap(config, "attn_logit_softcapping", 50.0 * (kind == "gemma2"))

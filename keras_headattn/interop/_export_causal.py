@@ -183,6 +183,7 @@ def _facts(model, attentions):
         settings = _settings(f"block_{i}.attention", layer)
         settings[f"block_{i}.attention.num_key_value_heads"] = getattr(layer, "num_key_value_heads", layer.num_heads)
         settings |= {f"block_{i}.attention.{name}": getattr(layer, name) for name in ("scale", "value_dim")}
+        settings[f"block_{i}.attention.qk_norm"] = 1e-6 if layer.qk_norm is True else layer.qk_norm
         facts |= settings | _settings(f"block_{i}.relative_positions", positions)
         del facts[f"block_{i}.attention"]  # grouped queries or all
     return facts

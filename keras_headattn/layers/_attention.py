@@ -19,6 +19,7 @@ from keras_headattn._validation import (
     as_axes,
     as_shape,
     check_boolean,
+    check_epsilon,
     check_index,
     check_number,
     check_positive,
@@ -121,7 +122,7 @@ class Attention(Rematerialized, SavedQuantization):
         head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. It is not added while
             decoding with a cache.
         qk_norm: True to divide queries and keys by their root mean square, each with a learned scale (Henry et al.
-            2020, "Query-key normalization", in the form of Qwen3).
+            2020, "Query-key normalization", in the form of Qwen3); a float is the epsilon of that norm, with True 1e-6.
         attn_logits_soft_cap: bound `c` on the logits, which become `c * tanh(logits / c)` (Gemma 2). Default: `None`,
             no cap.
         use_sinks: True to give each head a learned logit that takes part in the softmax but attends to nothing (Xiao et
@@ -224,7 +225,7 @@ class Attention(Rematerialized, SavedQuantization):
         seed: int | None = None,
         relative_positions: Positions | None = None,
         head_regularizer: Regularizer | None = None,
-        qk_norm: bool = False,
+        qk_norm: bool | float = False,
         attn_logits_soft_cap: float | None = None,
         use_sinks: bool = False,
         exclusive: bool | str = False,
@@ -261,7 +262,7 @@ class Attention(Rematerialized, SavedQuantization):
         self.seed = check_seed("seed", seed)
         self.relative_positions = copy_positions(relative_positions, self.dtype_policy)
         self.head_regularizer = as_head_regularizer(head_regularizer)
-        self.qk_norm = check_boolean("qk_norm", qk_norm)
+        self.qk_norm = check_epsilon("qk_norm", qk_norm)
         self.attn_logits_soft_cap = (
             None
             if attn_logits_soft_cap is None
@@ -533,7 +534,7 @@ class Attention(Rematerialized, SavedQuantization):
         """
         if self.qk_norm:
             scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = rms_normalize(heads, scale, epsilon=1e-6)
+            heads = rms_normalize(heads, scale, epsilon=1e-6 if self.qk_norm is True else self.qk_norm)
         return heads if self.relative_positions is None else self.relative_positions.rotate(heads, positions)
 
     def before_attend(

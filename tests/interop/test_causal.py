@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from keras_headattn.interop import from_pretrained, read_tensors, to_hugging_face
+from keras_headattn.interop import from_pretrained, read_config, read_tensors, to_hugging_face
 from keras_headattn.layers import KnockingHeadsAttention, MultiHeadAttention
 from keras_headattn.models import CausalLM
 from tests.interop.test_live_hugging_face import saved
@@ -104,6 +104,18 @@ def test_older_gpt2(golden, tmp_path):
     close(from_pretrained(written(vectors, tmp_path, tensors))(vectors["ids"]), vectors["logits"])
 
 
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3"])
+def test_epsilon_of_qk_norm(kind, golden, tmp_path):
+    """It is that of the other norms; `test_live` compares the logits."""
+    vectors = golden(f"causal_{kind}.npz")
+    model = from_pretrained(written(vectors, tmp_path / "theirs", rms_norm_eps=1e-3))
+    assert model.blocks[0].attention.qk_norm == 1e-3
+    assert np.abs(array(model(vectors["ids"])) - vectors["logits"]).max() > 1e-3
+    to_hugging_face(model, tmp_path / "back")
+    assert read_config(tmp_path / "back")["rms_norm_eps"] == 1e-3
+    np.testing.assert_array_equal(array(from_pretrained(tmp_path / "back")(IDS % 20)), array(model(IDS % 20)))
+
+
 def test_parts(golden, tmp_path):
     vectors = golden("causal_llama.npz")
     tensors = [*tensors_of(vectors).items()]
@@ -177,6 +189,7 @@ def test_knocking_heads_leave_as_plain_ones(golden, tmp_path):
     ("Mistral", dict(num_key_value_heads=2, sliding_window=None, tie_word_embeddings=True)),
     ("Qwen2", dict(num_key_value_heads=2, tie_word_embeddings=True)),
     ("Qwen3", dict(num_key_value_heads=2, head_dim=6, use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    ("Qwen3", dict(num_key_value_heads=2, rms_norm_eps=1e-3)), ("Gemma3Text", dict(num_key_value_heads=2, rms_norm_eps=1e-3)),
     ("SmolLM3", dict(num_key_value_heads=2, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=3)),
     ("GPTNeoX", dict(use_parallel_residual=False, rotary_pct=0.5)), ("GPTNeoX", dict(rotary_pct=0.5)),
     ("Gemma2", dict(num_key_value_heads=2, head_dim=6, sliding_window=3)),

@@ -111,7 +111,7 @@ test_settings_of_language_models = refusals(
     (of_hugging_face({"use_wonder": True}), "use_wonder", True),
     (of_hugging_face({"quantization_config": {"bits": 4}}), "quantization_config", "bits"),
     (of_hugging_face({"num_key_value_heads": 3}), "num_key_value_heads", 3),
-    (of_hugging_face({"model_type": "qwen3", "rms_norm_eps": 1e-5}), "rms_norm_eps", "1e-05"),
+    (of_hugging_face({"model_type": "qwen3", "rms_norm_eps": 0}), "qk_norm", "0.0"),
     (
         of_hugging_face(WINDOW),
         "layer_types",
@@ -137,6 +137,7 @@ test_starts_of_language_models = refusals(
     (of_hugging_face(head="masked_lm"), "head", "llama"),
 )
 
+GATED = {"feed_forward": FeedForward(16, "silu", gated=True, use_bias=False)}
 test_language_models = refusals(
     (into_hugging_face("bert"), "model_type", "'bert'"),
     (into_hugging_face("gpt2"), "gpt2", "positions"),
@@ -151,6 +152,7 @@ test_language_models = refusals(
     (into_hugging_face(attention="talking_heads"), "multi-head", "TalkingHeadsAttention"),
     (into_hugging_face(attention_arguments={"use_sinks": True}), "use_sinks=False", True),
     (into_hugging_face(attention_arguments={"exclusive": True}), "exclusive=False", True),
+    (into_hugging_face(attention_arguments={"qk_norm": 0.5}, **GATED), "qk_norm=1e-06 as qwen3", "qk_norm=0.5"),
     (into_hugging_face(attention_arguments={"sliding_window": 3}, model_type="llama"), "sliding_window=None", 3),
     (into_hugging_face(feed_forward=keras.layers.Dense(16)), "FeedForward", "Dense"),
 )

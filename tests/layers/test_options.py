@@ -311,6 +311,24 @@ def test_qk_norm_keeps_the_scale():
     np.testing.assert_allclose(array(layer(x, x, return_attention_scores=True)[1])[0, 0, 0, 0], own, atol=1e-5)
 
 
+def test_qk_norm_has_an_epsilon():
+    x = self_input(dtype="float64")
+    layer = build(make(qk_norm=0.5), x)
+    weights, normed = oracles.named_weights(layer), {}
+    for side in ("query", "key"):
+        heads = oracles.project(weights, side, x)
+        normed[side] = heads / np.sqrt((heads**2).mean(-1, keepdims=True) + 0.5) * weights[f"{side}_norm_scale"]
+    logits = np.exp(np.einsum("bnhd,bmhd->bhnm", normed["query"], normed["key"]) / np.sqrt(KEY_DIM))
+    _, scores = layer(x, x, return_attention_scores=True)
+    check_close(scores, logits / logits.sum(-1, keepdims=True), DOUBLE)
+    plain = build(make(qk_norm=True), x)
+    copy_weights(layer, plain)
+    assert np.abs(array(plain(x, x)) - array(layer(x, x))).max() > 1e-3
+    same = build(make(qk_norm=1e-6), x)
+    copy_weights(layer, same)
+    np.testing.assert_array_equal(array(same(x, x)), array(plain(x, x)))
+
+
 def test_a_cache_has_keys_that_are_normed():
     query, value, key = cross_inputs(dtype="float64")
     layer = build(make(qk_norm=True), query, value, key)
@@ -623,7 +641,7 @@ def test_scale(case):
 
 
 def test_configuration():
-    for options in ({"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}, {**ALL, "scale": 1.0}):
+    for options in ({"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}, {**ALL, "scale": 1.0}, {"qk_norm": 0.01}):
         layer = layers.MultiHeadAttention(**SIZES, **options)
         again = layers.MultiHeadAttention.from_config(layer.get_config())
         assert again.get_config() == layer.get_config()

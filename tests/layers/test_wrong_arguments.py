@@ -14,7 +14,7 @@ SIZES = ("num_heads", "key_dim", "value_dim", "sliding_window", "num_clusters", 
 SIZES += ("num_key_value_heads", "num_components", "num_pseudo_tokens", "shared_dim", "mix_weights")
 SIZES += ("key_heads", "value_heads", "dilation_rate")
 SIZES += ("intermediate_dim", "hidden_dim", "filters", "strides", "max_distance", "height", "width")
-BOOLEANS = ("use_bias", "use_gate", "use_sinks", "qk_norm", "flash_attention", "convolve_first", "static")
+BOOLEANS = ("use_bias", "use_gate", "use_sinks", "flash_attention", "convolve_first", "static")
 BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out", "detach_neighbours")
 BOOLEANS += ("mix_logits", "head_norm", "output_gate")
 BOOLEANS += ("downsample", "gated", "transform_scale", "interleaved", "truncate")
@@ -22,6 +22,7 @@ BOOLEANS += ("bidirectional", "endpoint")
 KINDS = {
     SIZES: (0, -1, 10**30, 2.0, True, "2", object()),
     BOOLEANS: ("False", 1, 0.5, object()),
+    ("qk_norm",): ("False", 1, 0.0, -0.5, math.nan, math.inf, object()),
     ("rank", "depth", "shared_heads", "active_heads"): (-1, 10**30, 2.0, True, "2", object()),
     ("logits_kernel_size", "weights_kernel_size"): ((3, 4), (0, 3), (3,), (2.0, 3), 5, "35", object()),
     ("knocking",): ((), "values", ("key", "key"), ("value", "value_mlp"), 3, object()),
