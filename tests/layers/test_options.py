@@ -641,12 +641,13 @@ def test_scale(case):
 
 
 def test_configuration():
-    for options in ({"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}, {**ALL, "scale": 1.0}, {"qk_norm": 0.01}):
+    plain = {"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}
+    for options in (plain, {**ALL, "scale": 1.0}, {"qk_norm": 0.01}):
         layer = layers.MultiHeadAttention(**SIZES, **options)
         again = layers.MultiHeadAttention.from_config(layer.get_config())
         assert again.get_config() == layer.get_config()
         assert options.items() <= again.get_config().items()
-    assert {"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}.items() <= make().get_config().items()
+    assert plain.items() <= make().get_config().items()
 
 
 def test_in_a_compiled_functional_model():
