@@ -103,7 +103,8 @@ def _gated(kind, model, attentions):
         config["mlp_bias"] = model.templates["feed_forward"].layer.use_bias
     windows = [layer.sliding_window for layer in attentions]
     if kind != "llama":
-        config["sliding_window"] = next((window for window in windows if window), None)
+        unused = 4096 if LAYOUTS[kind].names is GEMMA else None  # transformers wants one of every Gemma
+        config["sliding_window"] = next((window for window in windows if window), unused)
     if kind not in ("llama", "mistral"):
         config["layer_types"] = [FULL if window is None else SLIDING for window in windows]
     if kind in ("qwen2", "qwen3", "smollm3"):
