@@ -105,7 +105,6 @@ def causal_arguments(config):
         max_length=config.integer(layout.key("max_position_embeddings"), 2048, least=1),
         tie_output=config.flag("tie_word_embeddings", layout.tied),
         dropout=0.0 if gated else config.number(layout.key("hidden_dropout"), 0.1 * (kind == "gpt2"), below=1),
-        suppress=suppressed_ids(config),
     )
     if kind == "gpt_neox" and config.flag("use_parallel_residual", True):
         arguments["normalization"] = "parallel"
@@ -343,6 +342,7 @@ def make_causal(kind, config, path, tensors, attention, head, ignore, overrides,
         raise ValueError(f"`start` must be None or 'same'. Received: start={start!r}")
     layout = LAYOUTS[kind]
     arguments, settings, blocks = causal_arguments(config)
+    arguments["suppress"] = suppressed_ids(config)
     config.check(ignore, KNOWN)
     tensors = split(kind, tensors, arguments["num_heads"])
     if arguments["tie_output"]:

@@ -50,6 +50,7 @@ def to_hugging_face(
     model_type: str | None = None,
     source_tokenizer: Any = None,
     target_tokenizer: Any = None,
+    tokenizer: Any = None,
 ) -> None:
     """Writes a model for Hugging Face's transformers: `config.json` and `model.safetensors`.
 
@@ -57,7 +58,9 @@ def to_hugging_face(
     attention, such as summed interacting heads, become it.
 
     A `CausalLM` leaves as a gpt2, llama, mistral, qwen2, qwen3, smollm3, gemma2, gemma3_text or gpt_neox, whichever has
-    its positions, normalization and feed-forward layers. Ids of beginning and end are left to the tokenizer.
+    its positions, normalization and feed-forward layers. `generation_config.json` has the ids that it suppresses, and
+    with its tokenizer those of beginning, end and padding. The tokenizer becomes `tokenizer.json`. There special tokens
+    in a text have their ids, as with `special_tokens=True` here.
 
     With its tokenizers, a `Transformer` leaves as a Marian (post-norm) or a Blenderbot (pre-norm, one vocabulary), with
     the files of a `MarianTokenizer` and its own token ids. If its layer normalisation has another epsilon than PyTorch
@@ -73,6 +76,7 @@ def to_hugging_face(
             `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
             written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
+        tokenizer: `BytePairTokenizer` or `ByteTokenizer` of a `CausalLM`. Default `None`: no tokenizer is written.
 
     Raises:
         ValueError: if Hugging Face has no equivalent, such as for other attention. Nothing is written then.
@@ -89,11 +93,16 @@ def to_hugging_face(
             "Give both `source_tokenizer` and `target_tokenizer`, or none. "
             f"Received: source_tokenizer={source_tokenizer!r}, target_tokenizer={target_tokenizer!r}"
         )
+    if tokenizer is not None and not isinstance(model, CausalLM):
+        raise ValueError(
+            "`tokenizer` is for a CausalLM; a Transformer takes `source_tokenizer` and `target_tokenizer`. "
+            f"Received: tokenizer={tokenizer!r} for {model!r}"
+        )
     tokenizers = () if source_tokenizer is None else (source_tokenizer, target_tokenizer)
     folder, parts = pathlib.Path(folder), {"": model}
     if isinstance(model, ElectraPretraining):
         parts, model_type = {"generator": model.generator, "discriminator": model.discriminator}, "electra"
-    converted = {part: _converted(submodel, model_type, tokenizers) for part, submodel in parts.items()}
+    converted = {part: _converted(submodel, model_type, tokenizers, tokenizer) for part, submodel in parts.items()}
     _write({folder / part: contents for part, contents in converted.items()})
 
 
@@ -109,22 +118,28 @@ def _write(folders):
             write_atomically(folder / WEIGHTS, b"")
         for folder, (config, _, *files) in folders.items():
             for name, content in (dict(*files) | {"config.json": config}).items():
+                if content is None:
+                    (folder / name).unlink(missing_ok=True)
+                    continue
                 if isinstance(content, dict):
                     content = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
                 write_atomically(folder / name, content)
 
 
-def _converted(model, model_type, tokenizers):
-    """Returns the configuration and tensors of a model; of a `Transformer` also the tokenizer's files."""
+def _converted(model, model_type, tokenizers, tokenizer=None):
+    """Returns the configuration and tensors of a model, and of some their other files."""
     encoder = getattr(model, "encoder", model)
     if isinstance(model, Transformer):
         return of_transformer(model, tokenizers)
     if tokenizers:
-        raise ValueError(f"Only a Transformer takes tokenizers here. Received: model={model!r}")
+        raise ValueError(
+            "Only a Transformer takes source and target tokenizers; a CausalLM takes `tokenizer`. "
+            f"Received: model={model!r}"
+        )
     if isinstance(model, T5Model):
         return _of_t5(model)
     if isinstance(model, CausalLM):
-        return of_causal(model, model_type)
+        return of_causal(model, model_type, tokenizer)
     if isinstance(encoder, Bert | ModernBert):
         return of_encoder(model, encoder, model_type)
     raise ValueError(

@@ -4,6 +4,7 @@ import pathlib
 
 from keras_headattn.interop._causal import FULL, LAYOUTS, SLIDING, causal_arguments, join, with_attention
 from keras_headattn.interop._configs import Config
+from keras_headattn.interop._export_tokenizer import tokenizer_files
 from keras_headattn.interop._plain import activation_there, plain_parts, refuse, tensors_of
 from keras_headattn.interop._tables import GEMMA
 from keras_headattn.layers import FeedForward, GroupedQueryAttention, MultiHeadAttention
@@ -16,8 +17,8 @@ HARMLESS += ["relative_positions", "intermediate_dim"]  # compared by the blocks
 ENDS = "_initializer", "_regularizer", "_constraint"
 
 
-def of_causal(model, model_type):
-    """Returns the configuration and tensors of a `CausalLM`."""
+def of_causal(model, model_type, tokenizer=None):
+    """Returns the configuration, the tensors and other files of a `CausalLM`."""
     if not model.built:
         model.build()
     kind = model_type or _kind(model)
@@ -29,7 +30,14 @@ def of_causal(model, model_type):
     attentions = [*attentions.values()]
     config = _config(kind, model, attentions)
     _check_same(kind, config, model, attentions)
-    return config, join(kind, tensors_of(weights, layout.names), attentions[0].num_heads)
+    files, ids = {}, {}
+    if tokenizer is not None:
+        files = tokenizer_files(tokenizer, model.vocabulary_size)
+        ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_id") for name in ("bos", "eos", "pad")}
+        ids = {name: index for name, index in ids.items() if index >= 0}
+    generation = ids | ({"bad_words_ids": [[token] for token in model.suppress]} if model.suppress else {})
+    tensors = join(kind, tensors_of(weights, layout.names), attentions[0].num_heads)
+    return config | ids, tensors, files | {"generation_config.json": generation}
 
 
 def _kind(model):
@@ -89,8 +97,6 @@ def _config(kind, model, attentions):
         config |= dict(scale_attn_weights=first.scale != 1.0, embd_pdrop=model.dropout)
     else:
         config |= _rotary(kind, model, attentions)
-    if model.suppress:
-        config["bad_words_ids"] = [[token] for token in model.suppress]
     return {layout.key(name): value for name, value in config.items()}
 
 

@@ -4,7 +4,7 @@ import re
 
 from keras_headattn._files import read_json
 
-LANGUAGE_MODELS = "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "smollm3"
+LANGUAGE_MODELS = "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma2", "gemma3_text"
 GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 CLASSES = {
     "bert": ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),

@@ -10,8 +10,9 @@ from safetensors.numpy import load_file, save_file
 
 from keras_headattn.interop import copy_attention, from_pretrained, of_addons, to_collaborative, to_hugging_face
 from keras_headattn.layers import FeedForward, GroupedQueryAttention, InteractingHeadAttention, MultiHeadAttention
-from keras_headattn.models import CausalLM
+from keras_headattn.models import Bert, CausalLM
 from keras_headattn.positions import ALiBiPositions, NtkPositions, RelativePositions, RotaryPositions
+from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer
 from tests.interop.test_attentions import addons_tensors
 from tests.layers.harness import build, self_input
 from tests.refusals import refusals
@@ -155,4 +156,19 @@ test_language_models = refusals(
     (into_hugging_face(attention_arguments={"qk_norm": 0.5}, **GATED), "qk_norm=1e-06 as qwen3", "qk_norm=0.5"),
     (into_hugging_face(attention_arguments={"sliding_window": 3}, model_type="llama"), "sliding_window=None", 3),
     (into_hugging_face(feed_forward=keras.layers.Dense(16)), "FeedForward", "Dense"),
+)
+
+
+def with_tokenizer(tokenizer, model=None):
+    model = model or language_model(attention_arguments={"use_bias": False}, **GATED)
+    return lambda: to_hugging_face(model, "none", tokenizer=tokenizer)
+
+
+BYTES = ["</s>", *ByteTokenizer().vocabulary]
+test_tokenizers_of_language_models = refusals(
+    (with_tokenizer(CharacterTokenizer("ab")), "tokenizer", "CharacterTokenizer"),
+    (with_tokenizer(ByteTokenizer()), "tokenizer", "257"),
+    (with_tokenizer(BytePairTokenizer(BYTES, [], specials={"eos": "</s>"})), "add_eos=False", "add_eos=True"),
+    (with_tokenizer(BytePairTokenizer(["a", "?"], [], specials={"unk": "?"})), "unk", "without !"),
+    (with_tokenizer(ByteTokenizer(), Bert(9, 8, 8, 1, 2)), "source_tokenizer", "ByteTokenizer"),
 )
