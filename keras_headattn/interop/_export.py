@@ -3,12 +3,14 @@
 import contextlib
 import json
 import pathlib
+import re
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_headattn._files import Path, atomic_path, write_atomically
+from keras_headattn._files import Path, atomic_path, sync, write_atomically
+from keras_headattn._validation import check_number
 from keras_headattn.interop._copying import Names
 from keras_headattn.interop._export_causal import of_causal
 from keras_headattn.interop._export_transformer import of_transformer
@@ -19,6 +21,7 @@ from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert, CausalLM, ElectraPretraining, ModernBert, Transformer
 
 WEIGHTS = "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json"
 CLASSES = {
     ("bert", None): "BertModel",
     ("bert", "MaskedLM"): "BertForMaskedLM",
@@ -51,6 +54,7 @@ def to_hugging_face(
     source_tokenizer: Any = None,
     target_tokenizer: Any = None,
     tokenizer: Any = None,
+    max_shard_size: float = 5e9,
 ) -> None:
     """Writes a model for Hugging Face's transformers: `config.json` and `model.safetensors`.
 
@@ -70,13 +74,14 @@ def to_hugging_face(
         model: `Bert`, `ModernBert` or their heads `MaskedLM`, `ReplacedTokenDetector`, `EncoderClassifier`,
             `TokenClassifier` and `SpanAnswerer`; `T5`; a `CausalLM`; a `Transformer`; or `ElectraPretraining`, written
             to folders `generator` and `discriminator`.
-        folder: str or path, created if missing. Existing files are replaced. If that is interrupted, the folder
-            has no model, or the old one.
+        folder: str or path, created if missing. Existing files are replaced, and other weights in safetensors removed.
+            If that is interrupted, the folder has no model, or the old one.
         model_type: "bert", "roberta", "electra" or "modernbert" for encoders, see above for a `CausalLM`. Default
             `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
             written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
         tokenizer: `BytePairTokenizer` or `ByteTokenizer` of a `CausalLM`. Default `None`: no tokenizer is written.
+        max_shard_size: most bytes of weights in one file. Larger models get several files, with an index. Default 5e9.
 
     Raises:
         ValueError: if Hugging Face has no equivalent, such as for other attention. Nothing is written then.
@@ -93,6 +98,7 @@ def to_hugging_face(
             "Give both `source_tokenizer` and `target_tokenizer`, or none. "
             f"Received: source_tokenizer={source_tokenizer!r}, target_tokenizer={target_tokenizer!r}"
         )
+    check_number("max_shard_size", max_shard_size, above=0)
     if tokenizer is not None and not isinstance(model, CausalLM):
         raise ValueError(
             "`tokenizer` is for a CausalLM; a Transformer takes `source_tokenizer` and `target_tokenizer`. "
@@ -103,27 +109,63 @@ def to_hugging_face(
     if isinstance(model, ElectraPretraining):
         parts, model_type = {"generator": model.generator, "discriminator": model.discriminator}, "electra"
     converted = {part: _converted(submodel, model_type, tokenizers, tokenizer) for part, submodel in parts.items()}
-    _write({folder / part: contents for part, contents in converted.items()})
+    _write({folder / part: contents for part, contents in converted.items()}, max_shard_size)
 
 
-def _write(folders):
-    """Writes configurations, tensors and files by folder; until all are written, the weights are an empty file."""
+def _write(folders, max_shard_size):
+    """Writes configurations, tensors and files by folder.
+
+    Until all are written, `model.safetensors` is an empty file, which readers take before shards.
+    """
     import safetensors.numpy
 
+    shards = {folder: _shards(tensors, max_shard_size) for folder, (_, tensors, *_) in folders.items()}
     with contextlib.ExitStack() as stack:
-        for folder, (_, tensors, *_) in folders.items():
-            half = stack.enter_context(atomic_path(folder / WEIGHTS))
-            half.write_bytes(safetensors.numpy.save(tensors, metadata={"format": "pt"}))
+        for folder, parts in shards.items():
+            for name, tensors in parts.items():
+                half = stack.enter_context(atomic_path(folder / name))
+                half.write_bytes(safetensors.numpy.save(tensors, metadata={"format": "pt"}))
         for folder in folders:
             write_atomically(folder / WEIGHTS, b"")
         for folder, (config, _, *files) in folders.items():
-            for name, content in (dict(*files) | {"config.json": config}).items():
+            _remove_shards(folder)
+            index = {} if WEIGHTS in shards[folder] else {INDEX: _index(shards[folder])}
+            for name, content in (dict(*files) | index | {"config.json": config}).items():
                 if content is None:
                     (folder / name).unlink(missing_ok=True)
                     continue
                 if isinstance(content, dict):
                     content = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
                 write_atomically(folder / name, content)
+    for folder, parts in shards.items():
+        if WEIGHTS not in parts:
+            (folder / WEIGHTS).unlink()
+            sync(folder)
+
+
+def _shards(tensors, max_size):
+    """Returns tensors by file, in their order; a tensor above the limit has a file of its own."""
+    parts, size = [{}], 0
+    for name, tensor in tensors.items():
+        if parts[-1] and size + tensor.nbytes > max_size:
+            parts, size = [*parts, {}], 0
+        parts[-1][name] = tensor
+        size += tensor.nbytes
+    if len(parts) == 1:
+        return {WEIGHTS: tensors}
+    return {f"model-{i:05}-of-{len(parts):05}.safetensors": part for i, part in enumerate(parts, 1)}
+
+
+def _index(shards):
+    sizes = [tensor.nbytes for part in shards.values() for tensor in part.values()]
+    files = {name: file for file, part in shards.items() for name in part}
+    return {"metadata": {"total_size": sum(sizes)}, "weight_map": dict(sorted(files.items()))}
+
+
+def _remove_shards(folder):
+    for path in folder.iterdir():
+        if path.name == INDEX or re.fullmatch(r"model-\d{5}-of-\d{5}\.safetensors", path.name):
+            path.unlink()
 
 
 def _converted(model, model_type, tokenizers, tokenizer=None):

@@ -1,12 +1,14 @@
-"""Search settings and tokenizers of language models that leave for Hugging Face's transformers."""
+"""Shards, search settings and tokenizers of language models that leave for Hugging Face's transformers."""
 
+import itertools
 import json
+import os
 
 import keras
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_pretrained, read_config, to_hugging_face, tokenizer_of
+from keras_headattn.interop import from_pretrained, read_config, read_tensors, to_hugging_face, tokenizer_of
 from keras_headattn.layers import FeedForward
 from keras_headattn.models import CausalLM
 from keras_headattn.text import BytePairTokenizer, ByteTokenizer
@@ -29,6 +31,79 @@ def language_model(**changes):
 @pytest.fixture(scope="module")
 def model():
     return language_model()
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def check_same(model, again):
+    for ours, theirs in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(theirs, ours)
+
+
+# Shards
+
+
+def test_shards(model, tmp_path):
+    to_hugging_face(model, tmp_path / "whole")
+    assert names(tmp_path / "whole") == ["config.json", "generation_config.json", "model.safetensors"]
+    whole = read_tensors(tmp_path / "whole")
+    to_hugging_face(model, tmp_path / "parts", max_shard_size=4000)
+    index = json.loads((tmp_path / "parts" / "model.safetensors.index.json").read_text())
+    files, count = index["weight_map"], len({*index["weight_map"].values()})
+    assert {*files.values()} == {f"model-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)}
+    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in whole.values())
+    assert names(tmp_path / "parts") == sorted(
+        ["config.json", "generation_config.json", "model.safetensors.index.json", *{*files.values()}]
+    )
+    parts = {file: read_tensors(tmp_path / "parts" / file) for file in {*files.values()}}
+    assert {name: file for file, part in parts.items() for name in part} == files
+    for part in parts.values():
+        assert len(part) == 1 or sum(tensor.nbytes for tensor in part.values()) <= 4000
+    assert 2 < count < len(whole)
+    for name, tensor in read_tensors(tmp_path / "parts").items():
+        np.testing.assert_array_equal(tensor, whole[name])
+    check_same(model, from_pretrained(tmp_path / "parts"))
+
+
+@pytest.mark.parametrize("first, second", [(1e9, 4000), (4000, 1e9), (4000, 9000)])
+def test_an_older_model_is_gone(first, second, model, tmp_path):
+    to_hugging_face(language_model(seed=1, suppress=[3]), tmp_path / "both", max_shard_size=first)
+    for folder in ("both", "alone"):
+        to_hugging_face(model, tmp_path / folder, max_shard_size=second)
+    assert names(tmp_path / "both") == names(tmp_path / "alone")
+    check_same(model, from_pretrained(tmp_path / "both"))
+    assert not from_pretrained(tmp_path / "both").suppress
+
+
+@pytest.mark.parametrize("first, second", [(1e9, 20_000), (20_000, 1e9)])
+def test_an_interrupted_export_leaves_no_mixture(first, second, model, tmp_path, monkeypatch):
+    old, replace, outcomes = language_model(seed=1), os.replace, []
+    for done in itertools.count():
+        to_hugging_face(old, tmp_path, max_shard_size=first)
+        calls = itertools.count()
+
+        def interrupted(*paths, calls=calls, done=done):
+            if next(calls) == done:
+                raise KeyboardInterrupt
+            replace(*paths)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", interrupted)
+            try:
+                to_hugging_face(model, tmp_path, max_shard_size=second)
+            except KeyboardInterrupt:
+                try:
+                    check_same(old, from_pretrained(tmp_path))
+                    outcomes.append("old")
+                except ValueError as error:
+                    assert "damaged" in str(error) and "model.safetensors" in str(error)
+                    outcomes.append("none")
+            else:
+                break
+    assert outcomes == ["old"] + ["none"] * (len(outcomes) - 1) and len(outcomes) > 3
+    check_same(model, from_pretrained(tmp_path))
 
 
 # Search settings
@@ -89,7 +164,7 @@ def test_bytes(model, tmp_path):
 
 @pytest.mark.parametrize("model_type", ["llama", "gpt2", "gemma2"])
 def test_live(libraries, model_type, tmp_path):
-    """transformers reads weights, search settings and the tokenizer."""
+    """transformers reads shards, search settings and the tokenizer."""
     torch, transformers = libraries
     arguments = {}
     if model_type == "gpt2":
@@ -100,7 +175,7 @@ def test_live(libraries, model_type, tmp_path):
         arguments |= dict(feed_forward=FeedForward(24, "gelu_tanh", gated=True, use_bias=False))
     given = tokenizer_of(write(tmp_path / "theirs", "llama", json.loads(peer("llama3").to_str())))
     model = language_model(**arguments, suppress=[3])
-    to_hugging_face(model, tmp_path / "ours", tokenizer=given)
+    to_hugging_face(model, tmp_path / "ours", tokenizer=given, max_shard_size=20_000)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "ours").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     rows = [ids.tolist() for ids in given.encode(TEXTS, special_tokens=True)]

@@ -172,3 +172,8 @@ test_tokenizers_of_language_models = refusals(
     (with_tokenizer(BytePairTokenizer(["a", "?"], [], specials={"unk": "?"})), "unk", "without !"),
     (with_tokenizer(ByteTokenizer(), Bert(9, 8, 8, 1, 2)), "source_tokenizer", "ByteTokenizer"),
 )
+
+test_shards = refusals(
+    (lambda: to_hugging_face(language_model(), "none", max_shard_size=0), "max_shard_size", 0),
+    (lambda: to_hugging_face(language_model(), "none", max_shard_size="5GB"), "max_shard_size", "'5GB'"),
+)
