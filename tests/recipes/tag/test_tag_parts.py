@@ -7,7 +7,7 @@ from keras_headattn.text import WordPieceTokenizer
 from recipes.tag.batches import TokenLabelBatches
 from recipes.tag.conll import TaggedText, entities_of
 from recipes.tag.demo import names_in_sentences
-from recipes.tag.train import encode
+from recipes.tag.train import encode, measure
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ada", "##m", "s", "##leep", "."]
 
@@ -54,3 +54,14 @@ def test_the_embedded_task():
          for _, first, end in entities_of(tags)} for part in (made["train"], made["test"])
     )  # fmt: skip
     assert len(new - known) > len(new) / 2
+
+
+@pytest.mark.parametrize(
+    "predicted, score", [(["B-PER", "O"], 200 / 3), (["O", "O"], 0.0), (["B-PER", "B-LOC"], 100.0)]
+)
+def test_the_score_of_names_is_f1_in_percent(predicted, score):
+    assert measure([["B-PER", "B-LOC"]], [predicted])["score"] == pytest.approx(score)
+
+
+def test_the_score_of_other_tags_is_their_accuracy_in_percent():
+    assert measure([["NOUN", "VERB"]], [["NOUN", "NOUN"]]) == {"score": 50.0, "accuracy": 0.5}
