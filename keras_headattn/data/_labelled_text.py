@@ -50,8 +50,10 @@ class Examples:
             seed: int.
 
         Raises:
-            ValueError: if a part would be empty.
+            ValueError: if the shares leave nothing for the first part, or a part would be empty.
         """
+        if sum(shares) >= 1:
+            raise ValueError(f"`shares`, without the first part's, must add up to less than 1. Received: {shares}")
         order = np.random.default_rng(seed).permutation(len(self))
         ends = np.cumsum([0, *(round(share * len(self)) for share in shares)])
         parts = [order[ends[-1] :], *(order[start:end] for start, end in zip(ends, ends[1:], strict=False))]
