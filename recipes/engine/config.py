@@ -54,10 +54,21 @@ def settings(**defaults):
         bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
         inherited = {field.name: field for base in bases for field in fields(base)}
         for name, default in defaults.items():
+            if name not in inherited:
+                near = suggestion(name, inherited)
+                raise ValueError(f"{cls.__name__} must declare a new setting by option(). Received: {name}{near}")
             cls.__annotations__ = {**cls.__dict__.get("__annotations__", {}), name: inherited[name].type}
             field = default if isinstance(default, dataclasses.Field) else option(default, **inherited[name].metadata)
             setattr(cls, name, field)
-        return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        cls, hints = dataclasses.dataclass(frozen=True, kw_only=True)(cls), typing.get_type_hints(cls)
+        for field in fields(cls):
+            if "choices" not in field.metadata:
+                raise ValueError(f"{cls.__name__} must declare a setting by option(). Received: {field.name}")
+            try:
+                _checked(field.name, default_of(field), hints[field.name], field.metadata["choices"])
+            except ValueError as error:
+                raise ValueError(f"{cls.__name__}: {error}. Declare it by option() to allow others.") from error
+        return cls
 
     return decorate
 
@@ -68,9 +79,11 @@ def default_of(field):
 
 
 def check_ranges(config):
-    """Compares numbers with the limits of their fields. `None` is within any."""
+    """Compares numbers with the limits of their fields, and values with their choices. `None` is within any."""
     for field in fields(config):
-        value = getattr(config, field.name)
+        value, choices = getattr(config, field.name), field.metadata["choices"]
+        if choices and not {*(value if isinstance(value, tuple) else (value,))} <= {None, *choices}:
+            raise ValueError(f"{flag(field.name)} must be in {list(choices)}. Received: {field.name}={value!r}")
         for limit, within in LIMITS.items():
             if limit in field.metadata and value is not None and not within(value, field.metadata[limit]):
                 raise ValueError(

@@ -111,10 +111,11 @@ def _tensors(infos):
 
 
 def _data(run, config):
-    value, path = getattr(config, config.data), run.folder / "data.json"
+    value, path = getattr(config, config.data or "", True), run.folder / "data.json"
     values = value if isinstance(value, tuple) else (value,)
     named = ", ".join(_without_folder(config, config.data, item) for item in values)
-    yield f"`{flag(config.data)}`: {'made by the code of the recipe' if value is True else named}."
+    named = "made by the code of the recipe" if value is True else named
+    yield f"`{flag(config.data)}`: {named}." if config.data else f"They are {named}."
     if path.exists():
         rows = [
             [name, f"{part.get('examples', 0):,}", part.get("sha256", "")] for name, part in read_json(path).items()

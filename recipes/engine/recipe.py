@@ -15,7 +15,7 @@ from keras_headattn._files import check_local
 from keras_headattn._sentences import read_sentences
 from keras_headattn.training import make_strategy
 from recipes.engine.command import Command, run_command
-from recipes.engine.config import add_options, load_config, override
+from recipes.engine.config import add_options, load_config, override, suggestion
 from recipes.engine.data import is_cached
 from recipes.engine.exporting import export
 from recipes.engine.loggers import check_loggers
@@ -68,6 +68,13 @@ class Recipe:
     evaluated: tuple = ()
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        lists = {name: getattr(self.settings, name) for name in ("SOURCES", "MOST_USED", "SIZE_OPTIONS", "PRETRAINED")}
+        lists |= {name: vars(self)[name] for name in ("evaluated", "exported", "quick", "quick_data")}
+        for name, listed in lists.items():
+            for setting in {part.partition(".")[0] for part in listed} - self.names():
+                raise ValueError(f"{name} must name settings. Received: {setting}{suggestion(setting, self.names())}")
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""

@@ -254,8 +254,8 @@ class Settings(Heads, Training, Devices, Output):
 
     @property
     def data(self):
-        """Name of the setting that names the data: one of `SOURCES`. None is a `ValueError`."""
-        if self.source is None:
+        """Name of the setting that names the data: one of `SOURCES`, if there are any. None is a `ValueError`."""
+        if self.SOURCES and self.source is None:
             raise ValueError(
                 f"There is nothing to train on. Give {' or '.join(map(flag, self.SOURCES))}. Received: none of them"
             )

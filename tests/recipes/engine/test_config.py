@@ -8,6 +8,7 @@ import pytest
 import recipes
 from keras_headattn.models import SIZES
 from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config, settings
+from recipes.engine.settings import Settings as AllSettings
 from recipes.pretrain.__main__ import RECIPE as RECIPE_OF_PRETRAIN
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.settings import TranslateConfig
@@ -144,6 +145,40 @@ class Others(Settings):
 def test_inherited_settings_with_other_defaults():
     assert (Others().size, Others().rate, Others().own, Settings().size) == (5, 0.1, 1, 3)
     assert [field.name for field in dataclasses.fields(Others)][:2] == ["size", "rate"]
+
+
+@pytest.mark.parametrize(
+    "defaults, body, name, received",
+    [
+        ({"kind": "c"}, {}, "option()", "kind='c'"),
+        ({"size": None}, {}, "option()", "size=None"),
+        ({"files": "x"}, {}, "files", "files='x'"),
+        ({"sise": 4}, {}, "option()", "sise (did you mean size?)"),
+        ({"batches": option(4, "another")}, {}, "option()", "batches"),
+        ({}, {"__annotations__": {"width": int}, "width": 3}, "option()", "width"),
+    ],
+)
+def test_defaults_are_checked_when_the_class_is_made(defaults, body, name, received):
+    with refused(name, received):
+        settings(**defaults)(type("Wrong", (Settings,), {"title": "settings", **body}))
+
+
+def test_choices_of_settings_made_by_code():
+    with refused("--kind", "kind='c'"):
+        Settings(kind="c")
+    assert Settings(side=None).side is None
+
+
+def test_names_of_settings_exist():
+    with refused("SIZE_OPTIONS", "hiden_dim"):
+        dataclasses.replace(RECIPE, settings=type("Wrong", (TranslateConfig,), {"SIZE_OPTIONS": ("hiden_dim.x",)}))
+    with refused("evaluated", "tests (did you mean test?)"):
+        dataclasses.replace(RECIPE, evaluated=("tests",))
+
+
+def test_data_made_by_code_need_no_source():
+    config = AllSettings()
+    assert config.SOURCES == () and config.data is None
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
