@@ -88,6 +88,7 @@ class SaveEpochs(keras.callbacks.Callback):
     def _save(self, epoch, logs):
         done = epoch + 1
         history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
+        check_select(self.select, history[-1])
         self.run.save_model(self.trained, weights_of(self.run, done))
         write_atomically(self.run.folder / "history.json", json.dumps(history, indent=1).encode())
         # An epoch that is interrupted after this point is repeated, on GPUs perhaps with a slightly different result.
@@ -144,7 +145,7 @@ class StopWhenStalled(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         stalled = has_stalled(self.run.history(), self.patience, self.select)
         if gather([stalled], self.model.distribute_strategy).any():  # workers may see different versions of the file
-            print(f"\nNo better {NAMES[self.select]} for {self.patience} epochs: training ends.")
+            print(f"\nNo better {NAMES.get(self.select, self.select)} for {self.patience} epochs: training ends.")
             self.model.stop_training = True
 
 
@@ -179,9 +180,9 @@ def weights_of(run, epoch):
 
 
 def best_epoch(history, select="val_loss"):
-    """Returns the epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
+    """Returns the epoch (1 = the first) with the lowest `"val_loss"`, or the highest value of another log.
 
-    `select` is `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal epochs the first counts.
+    Of equal epochs the first counts.
     """
     return _from_best(history, select)[0]
 
@@ -190,6 +191,13 @@ def _from_best(history, select):
     """All epochs (1 = the first), the best one first."""
     sign = 1 if select == "val_loss" else -1
     return sorted(range(1, len(history) + 1), key=lambda epoch: sign * history[epoch - 1][select])
+
+
+def check_select(select, names):
+    """Checks that one of the logs of an epoch is that by which epochs are compared."""
+    if select not in names:
+        known = ", ".join(sorted(name for name in names if name.startswith("val_")))
+        raise ValueError(f"--select must be a measure of validation: {known}. Received: select={select!r}")
 
 
 def has_stalled(history, patience, select="val_loss"):

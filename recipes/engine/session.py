@@ -16,7 +16,7 @@ from keras.callbacks import LambdaCallback
 from keras_headattn._terminal import duration
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import Model, default_jit, gather, is_chief, leave_together
-from recipes.engine.callbacks import final_epochs, finish, has_stalled, make_callbacks
+from recipes.engine.callbacks import check_select, final_epochs, finish, has_stalled, make_callbacks
 from recipes.engine.data import fingerprint
 from recipes.engine.exporting import export
 from recipes.engine.loggers import RunLoggers
@@ -137,6 +137,8 @@ class Session(Run):
         self._worked = True
         print(batches.summary())
         model, built = self.build(model, trainer, optimizer, loss, metrics, jit_compile)
+        if not (scores or reports):
+            self._check_select(built)
         self._remark(built, warmup, len(batches))
         if not gather([self._is_trained()], self.strategy).any():
             callbacks = make_callbacks(self, model, batches, throughput, scores, reports, shown, details)
@@ -165,15 +167,23 @@ class Session(Run):
             built.compile(
                 optimizer=optimizer(model),
                 loss=loss,
-                weighted_metrics=metrics() or None,  # an empty list is an error in Keras
+                weighted_metrics=(metrics := metrics()) or None,  # an empty list is an error in Keras
                 **arguments | {"jit_compile": jit_compile},
             )
+        self._metric_names = [getattr(metric, "name", metric) for metric in keras.tree.flatten(metrics)]
         built.jit_update = model.count_params() >= LARGE
         print(
             f"{model.count_params():,} parameters, {self.config.description}, {self.num_replicas} replica(s), "
             f"XLA {'on' if jit_compile else 'off'}"
         )
         return model, built
+
+    def _check_select(self, built):
+        """Checks `--select` before training, if Keras alone makes the logs."""
+        select, names = self.config.select, ["loss", *self._metric_names]
+        known = (*names, *(metric.name for metric in built.metrics))
+        if type(built).compute_metrics is Model.compute_metrics and not select.endswith(known):
+            check_select(select, [f"val_{name}" for name in names])
 
     def _remark(self, built, warmup, steps):
         """Prints, before a run begins, that its model is large for the data, or its warm-up long."""
