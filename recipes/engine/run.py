@@ -133,12 +133,13 @@ class Run:
         try:
             yield
         except BaseException as error:
+            may_go_on = not isinstance(error, Exception) or isinstance(error, OSError)
             if self._earlier:
                 self.clear()
                 for path in self._earlier.iterdir():
                     os.rename(path, self.folder / path.name)
                 self._earlier.rmdir()
-            elif is_new and not self._has_begun and isinstance(error, ValueError) and "records" not in self._names():
+            elif is_new and not (self._has_begun or may_go_on or "records" in self._names()):
                 self.clear()
             for folder in missing:
                 with contextlib.suppress(OSError):  # it is not there, or has a version

@@ -124,7 +124,7 @@ class Session(Run):
             loss: the loss.
             throughput: a function that counts things in an epoch, and the name of their number a second in the logs.
             metrics: function that returns a list of metrics, weighted as the loss is.
-            trainer: function of the model that returns what is trained around it. Default `None`: the model as it is.
+            trainer: function of the model that returns what is trained around it. Default `None`: the model.
             scores: function of the model that returns callbacks that score it, in which all workers take part.
             reports: function of the model that returns callbacks whose memory a resumed run has.
             shown: function of the model that returns callbacks without memory, of the first worker alone.
@@ -163,6 +163,9 @@ class Session(Run):
         jit_compile = jit_compile if arguments["jit_compile"] is None else arguments["jit_compile"]
         with self.strategy.scope():
             model = model()
+            if not trainer and getattr(model, "inputs", None) is None:
+                model = f"{type(model).__name__}, which has no `inputs`"
+                raise ValueError(f"`trainer` must be given: use `column_trainer`. Received: trainer=None for {model}")
             built = trainer(model) if trainer else Model(model.inputs, model.outputs, name="trainer")
             built.compile(
                 optimizer=optimizer(model),

@@ -404,11 +404,18 @@ def test_a_start_that_fails_leaves_what_was_there(tmp_path):
 
 def test_a_first_start_that_fails_leaves_no_run(tmp_path):
     run = Run(tmp_path / "run")
-    with pytest.raises(ValueError), locked(run.folder, "busy", is_new=True), run.starting():
-        run.start(CONFIG, {"training": {"examples": 1}})
-        raise ValueError
-    assert list(tmp_path.iterdir()) == []
-    (run.folder / "records").mkdir(parents=True)  # the work of hours
+    for error in (ValueError, AttributeError):
+        with pytest.raises(error), locked(run.folder, "busy", is_new=True), run.starting():
+            run.start(CONFIG, {"training": {"examples": 1}})
+            raise error
+        assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError), run.starting():  # once the disk has room, the same command goes on
+        run.folder.mkdir()
+        run.start(CONFIG)
+        raise OSError
+    assert (run.folder / "config.json").exists()
+    run.clear()
+    (run.folder / "records").mkdir()  # the work of hours
     with pytest.raises(ValueError), run.starting():
         run.start(CONFIG)
         raise ValueError
