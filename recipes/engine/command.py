@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import importlib.util
 import itertools
 import os
 import sys
@@ -48,10 +49,18 @@ def run_command(name, doc, commands, arguments=None):
         sys.exit(f"error: The commands are {', '.join(commands)}. Received: {arguments[0]}{near}")
     chosen = arguments.pop(0) if is_named else default
     command = commands[chosen]
-    parser = Parser(prog=f"python -m recipes.{name} {chosen}", description=command.help)
+    parser = Parser(prog=f"python {' '.join(program(name))} {chosen}", description=command.help)
     command.add(parser)
     with one_line_errors(again=command.continues, filters=command.filters):
         command.run(parser.parse_intermixed_args(arguments))
+
+
+def program(name):
+    """Returns the arguments of Python that start a recipe: `-m recipes.NAME`, or the module or script that runs."""
+    main = sys.modules["__main__"]
+    if getattr(getattr(main, "RECIPE", None), "name", None) == name and not importlib.util.find_spec(f"recipes.{name}"):
+        return ["-m", main.__spec__.name.removesuffix(".__main__")] if main.__spec__ else [sys.argv[0]]
+    return ["-m", f"recipes.{name}"]
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,6 +8,7 @@ import shutil
 from keras_headattn._files import remove_halves, sync
 from keras_headattn._terminal import shows_bar
 from keras_headattn.analysis import head_ablation, head_importance, prune_heads
+from recipes.engine.command import program
 from recipes.engine.run import Run, try_folder
 from recipes.engine.session import Rereading, Stopped
 
@@ -21,7 +22,7 @@ def prune(run, config, keep, by, output):
     pruned = prune_heads(model, rank_heads(run, config, model, by), keep)
     write_run(run, config, pruned, output)
     print(f"{model.count_params():,} parameters, {pruned.count_params():,} after pruning: {output}")
-    command = f"python -m recipes.{run.recipe.name}"
+    command = f"python {' '.join(program(run.recipe.name))}"
     print(
         f"It may score far lower before it is trained further: {command} --config {output / 'config.json'} --epochs "
         f"{config.epochs}\nNext: {command} evaluate {output}"

@@ -17,6 +17,7 @@ from keras_headattn._terminal import duration
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import Model, default_jit, gather, is_chief, leave_together
 from recipes.engine.callbacks import check_select, final_epochs, finish, has_stalled, make_callbacks
+from recipes.engine.command import program
 from recipes.engine.data import fingerprint
 from recipes.engine.exporting import export
 from recipes.engine.loggers import RunLoggers
@@ -257,8 +258,9 @@ class Session(Run):
         self._quiet.close()
         with silence(config.quiet):
             if not self._worked:
-                again = f"python -m recipes.{self.recipe.name} {'export' if config.export else 'evaluate'} {config.run}"
-                print(f"The run has finished, and nothing is left to do. To {again.split()[3]} it again: {again}")
+                command = "export" if config.export else "evaluate"
+                again = f"python {' '.join(program(self.recipe.name))} {command} {config.run}"
+                print(f"The run has finished, and nothing is left to do. To {command} it again: {again}")
             for command in next_commands if self._worked else ():
                 print(f"Next: {command}")
 

@@ -9,6 +9,7 @@ import sys
 import time
 
 from keras_headattn._files import read_json, write_atomically
+from recipes.engine.command import program
 from recipes.engine.config import save_config
 from recipes.engine.progress import progress_bar
 from recipes.engine.run import Run, lock
@@ -94,7 +95,7 @@ def run(name, settings, log, watch, *options):
         watch: function of no arguments, called again and again.
         *options: further ones of its command line.
     """
-    command = [sys.executable, "-u", "-m", f"recipes.{name}", "--config", str(settings), *options]
+    command = [sys.executable, "-u", *program(name), "--config", str(settings), *options]
     # In its own process group: Ctrl-C reaches only this command, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:
