@@ -68,8 +68,10 @@ def _staged(run, config, model, write, stage, versions):
     """Lets a recipe export into a folder, and writes model cards; returns the paths of the versions there."""
     folders = [stage / version.parent.name for version in versions]
     write(model, *map(str, folders))
-    staged = [next(path for path in folder.iterdir() if path.name.isdecimal()) for folder in folders]
+    staged = [next((path for path in folder.glob("*") if path.name.isdecimal()), folder) for folder in folders]
     for path, version in zip(staged, versions, strict=True):
+        if not path.exists():
+            raise ValueError(f"`write` must write a SavedModel into each folder that it is given. Received: {path}")
         if not (path / CARD).exists():
             write_atomically(path / CARD, card(run, config, model, path, version).encode("utf-8"))
     return staged

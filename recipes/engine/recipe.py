@@ -37,8 +37,8 @@ class Recipe:
         settings: its dataclass of settings, a subclass of `recipes.engine.settings.Settings`.
         train: function of the settings and of one that opens a `Session` for them: it trains, scores and exports a run.
         evaluate: function of a finished `Run`, the settings, and files (`None`: those of the settings) to score it on.
-        write: function of a finished `Run`, the settings, the model and folders, which writes a numbered version of a
-            SavedModel into each; `None` for a recipe without SavedModels.
+        write: function of a finished `Run`, the settings, the model and folders, which writes a SavedModel into each,
+            or into a number there; `None` for a recipe without SavedModels.
         predictor: function of a finished `Run`, the settings and the model that returns what predicts labels of texts,
             as of `recipes.engine.texts.predicting`; for recipes of such texts.
         page: True or False for a SavedModel that `recipes.serve` has a page of, with attention or without.

@@ -272,6 +272,10 @@ class Run:
             }
         return scores_by_test
 
+    def add_scores(self, name, scores):
+        """Writes the scores of a test set: dictionary from measure to number or `None`."""
+        write_atomically(self.results / name / "scores.json", json.dumps(scores, indent=1, default=float).encode())
+
     def has_checkpoint(self):
         """True if there is a checkpoint beyond that of the very beginning."""
         return any("-00000-batch-00000000" not in path.name for path in self.checkpoints.glob("epoch-*.npz"))

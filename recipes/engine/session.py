@@ -65,6 +65,7 @@ class Session(Run):
         data = describe(corpora)
         if not self.afresh:
             self.check_data(data)
+        self._tests = list(corpora.tests)
         if not corpora.tests:
             print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
         if self.is_chief:
@@ -221,14 +222,16 @@ class Session(Run):
         if self.is_chief and self._is_left(wanted):
             self._quiet.close()
             score(self.finished_model())
+            if missing := [name for name in self._tests if not (self.results / name / "scores.json").exists()]:
+                print(f"No scores were written for {', '.join(missing)}. Call add_scores of the run for each test set.")
             write_scores(self)
             self.note_finished(wanted)
 
     def export(self, write):
         """Exports the finished model by a function of it and of folders, unless that was done with these settings.
 
-        The function writes a numbered version into each of the folders, which stand for `config.export_folders`, and
-        tries it. They appear where they belong once they are complete.
+        The function writes a SavedModel into each of the folders, which stand for `config.export_folders`, or into a
+        number there, and tries it. They appear where they belong once they are complete.
         """
         config = self.config
         settings = {name: getattr(config, name) for name in self.recipe.exported}
