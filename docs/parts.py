@@ -28,6 +28,10 @@ class PartsConfig(Settings):
     num_layers: int = option(2, "Transformer blocks", at_least=1)
     tokens_per_batch: int = option(2048, "words in a batch, padding included", at_least=1)
 
+    def check(self):
+        if self.train and not self.validation:
+            raise ValueError(f"--train needs --validation. Received: train={self.train}, without --validation")
+
 
 def train(config, session):
     """Trains a tagger, or goes on; then scores and exports it."""
@@ -37,12 +41,13 @@ def train(config, session):
         pairs = [pair for sentence in data.train for pair in sentence]
         run.keep("names.json", json.dumps([sorted(set(side)) for side in zip(*pairs, strict=True)]))
         words, tags = names_of(run)
+        if unknown := {tag for sentence in data.validation for _, tag in sentence}.difference(tags):
+            raise ValueError(f"--validation has tags that --train lacks. Received: {', '.join(sorted(unknown))}")
         columns = [columns_of(part, words, tags) for part in (data.train, data.validation)]
-        lengths = np.concatenate([example_lengths(part) for part in columns])
-        common = dict(tokens_per_batch=config.tokens_per_batch, num_replicas=run.num_replicas, preprocess=example)
-        common["bucket_lengths"] = choose_buckets(lengths, 4)
-        batches = TokenBatches(columns[0], seed=config.seed, **common)
-        validation = TokenBatches(columns[1], shuffle=False, **common)
+        buckets = choose_buckets(np.concatenate([example_lengths(part) for part in columns]), 4)
+        common = dict(bucket_lengths=buckets, num_replicas=run.num_replicas, preprocess=example)
+        batches = TokenBatches(columns[0], config.tokens_per_batch, seed=config.seed, **common)
+        validation = TokenBatches(columns[1], config.tokens_per_batch, shuffle=False, **common)
         if run.is_unfinished():
             run.fit(
                 batches,
@@ -60,8 +65,15 @@ def train(config, session):
 
 def read(files):
     """Reads sentences: lists of pairs of a word and its tag."""
-    lines = [line.split() for path in files for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
-    return [[tuple(word.rsplit("/", 1)) for word in line] for line in lines if line]
+    sentences = []
+    for path in files:
+        for number, line in enumerate(pathlib.Path(path).read_text(encoding="utf-8").splitlines(), 1):
+            if wrong := [word for word in line.split() if "/" not in word[1:-1]]:
+                raise ValueError(f"{path}, line {number} must have words such as cat/NOUN. Received: {wrong[0]}")
+            sentences.append([tuple(word.rsplit("/", 1)) for word in line.split()])
+    if files and not any(sentences):
+        raise ValueError(f"The files have no sentences. Received: {', '.join(files)}")
+    return list(filter(None, sentences))
 
 
 def read_each(files):
@@ -88,9 +100,8 @@ def example(columns):
 
 
 def make_model(config, attention, num_words, num_tags):
-    width = config.hidden_dim
-    sizes = dict(intermediate_dim=4 * width, num_layers=config.num_layers)
-    encoder = TransformerEncoder(2 + num_words, width, attention=attention, **sizes)
+    sizes = dict(hidden_dim=config.hidden_dim, intermediate_dim=4 * config.hidden_dim, num_layers=config.num_layers)
+    encoder = TransformerEncoder(2 + num_words, attention=attention, **sizes)
     ids = keras.Input((None,), dtype="int32", name="words")
     return keras.Model(ids, keras.layers.Dense(1 + num_tags, dtype="float32")(encoder(ids)))
 
@@ -110,14 +121,12 @@ def score(run, model, tests):
     for name, sentences in tests.items():
         found = [tag for sentence in sentences for tag in tag_words(run, model, [word for word, _ in sentence])]
         hits = np.equal(found, [tag for sentence in sentences for _, tag in sentence])
-        folder = run.results / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "scores.json").write_text(json.dumps({"accuracy": hits.mean()}))
+        run.add_scores(name, {"accuracy": hits.mean()})
         print(f"{name}: accuracy {hits.mean():.4f} of {len(hits):,} words")
 
 
 def write(run, config, model, folder):
-    model.export(f"{folder}/1", verbose=False)
+    model.export(folder, verbose=False)
 
 
 def tag(options):
