@@ -16,6 +16,7 @@ SEGMENTS = re.compile(
 METADATA = re.compile(r"</?(url|talkid|title|description|keywords|speaker|reviewer|translator|doc|transcript)\b[^>]*>")
 TAG = re.compile(r"<(/?)(seg|src|ref|hyp)\b([^<>]*)>", re.IGNORECASE)
 ENDINGS = (".xml", ".sgm", ".sgml")
+WORD_END = re.compile(r"[^\W_](?= )")
 
 
 def read_sentences(path: Path, encoding: str | None = None) -> Iterator[str]:
@@ -128,3 +129,19 @@ def sample_lines(lines: Iterable[Any], size: int, seed: int = 0) -> list[Any]:
         elif (slot := rng.randrange(seen + 1)) < size:
             kept[slot] = line
     return kept
+
+
+def cut_text(text: str, size: int) -> Iterator[str]:
+    """Yields parts of a text of `size` characters and the rest of a word, or the whole of a text without spaces.
+
+    A cut is before a space after a letter or digit: all pre-tokenizers end a word there, so that parts have the words
+    of the text.
+
+    >>> list(cut_text("one, two three", 4))
+    ['one, two', ' three']
+    """
+    begin = 0
+    while len(text) - begin > size and (end := WORD_END.search(text, begin + size - 1)):
+        yield text[begin : end.end()]
+        begin = end.end()
+    yield text[begin:]

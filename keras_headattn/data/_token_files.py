@@ -9,11 +9,12 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from keras_headattn._files import Path, atomic_path, read_json, remove_halves, write_atomically
+from keras_headattn._sentences import WORD_END, cut_text
 from keras_headattn._validation import check_number
 
 FORMATS = ("tokens", "nanogpt", "llm.c")
 MAGIC, HEADER = 20240520, 1024  # llm.c's first number, and bytes before the ids
-DOCUMENTS, CHARACTERS = 1_000, 2**22  # encoded together
+DOCUMENTS, CHARACTERS = 1_000, 2**22  # encoded together; longer documents are cut
 CHUNK = 2**24  # ids that are looked through together
 
 
@@ -138,7 +139,9 @@ def write_tokens(path: Path, texts: Iterable[str], tokenizer: Any, format: str =
     """Encodes documents into a token file, which appears when it is complete.
 
     A document begins with the tokenizer's beginning token; if it has none, it ends with the end token. Empty documents
-    are left out and counted. Memory holds 4 MB of text or the longest document, at some 50 bytes a character.
+    are left out and counted. Documents of more than 4 million characters are encoded in parts, cut before spaces where
+    every pre-tokenizer ends a word. Memory holds the longest document and some 250 MB. A document without spaces, or
+    for a tokenizer with added tokens that may span a cut, is encoded whole, at some 20 bytes a character.
 
     Args:
         path: path of the file, `NAME.bin`. `NAME.json` is written beside it.
@@ -204,31 +207,53 @@ def _check_writing(path, texts, format, tokenizer):
 def _write_ids(file: BinaryIO, texts: Iterable[str], tokenizer: Any, dtype: np.dtype) -> dict[str, int]:
     """Writes the ids of documents, and counts them."""
     counts = dict.fromkeys(("tokens", "documents", "empty_documents", "bytes"), 0)
-    end = [tokenizer.eos_id] if tokenizer.bos_id < 0 <= tokenizer.eos_id else []
     sizes = tokenizer.token_bytes
-    for some in _portions(texts):
-        full = [text for text in some if text]
-        rows = [row for ids in tokenizer.encode(full) for row in ([ids] if [*ids[-1:]] == end else [ids, end])]
-        ids = np.concatenate([np.zeros(0, "int32"), *(np.asarray(row, "int32") for row in rows)])
+
+    def counted():
+        for text in texts:
+            if not isinstance(text, str):
+                raise ValueError(f"`texts` must be str. Received: {text!r:.80}")
+            counts["documents" if text else "empty_documents"] += 1
+            yield text
+
+    for ids in encode_documents(counted(), tokenizer):
         file.write(ids.astype(dtype.newbyteorder("<")).tobytes())
         counts["tokens"] += len(ids)
-        counts["documents"] += len(full)
-        counts["empty_documents"] += len(some) - len(full)
         counts["bytes"] += int(sizes[ids].sum())
     return counts
 
 
-def _portions(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yields lists of a number of texts that fit into memory."""
-    some: list[str] = []
+def encode_documents(texts: Iterable[str], tokenizer: Any) -> Iterator[np.ndarray]:
+    """Yields the ids of documents as `write_tokens` writes them, int32, many documents or a part of one at once."""
+    end = [tokenizer.eos_id] if tokenizer.bos_id < 0 <= tokenizer.eos_id else []
+    num_first = int(tokenizer.bos_id >= 0)
+    num_last = int(tokenizer.eos_id >= 0 and getattr(tokenizer, "add_eos", False))
+    for some in _portions(texts, _can_be_cut(tokenizer)):
+        rows = []
+        for row, (_, begins, ends) in zip(tokenizer.encode([text for text, *_ in some]), some, strict=True):
+            rows.append(row[0 if begins else num_first : len(row) - (0 if ends else num_last)])
+            if ends and [*row[-1:]] != end:
+                rows.append(np.array(end, "int32"))
+        yield np.concatenate(rows)
+
+
+def _can_be_cut(tokenizer):
+    """Returns True if no added token contains or touches a place where `cut_text` cuts."""
+    return not any(WORD_END.search(token["content"] + " ") for token in getattr(tokenizer, "added_tokens", ()))
+
+
+def _portions(texts: Iterable[str], cuts: bool) -> Iterator[list[tuple[str, bool, bool]]]:
+    """Yields lists of parts of texts that fit into memory, each with whether it begins and ends its document."""
+    some: list[tuple[str, bool, bool]] = []
     size = 0
-    for text in texts:
-        if not isinstance(text, str):
-            raise ValueError(f"`texts` must be str. Received: {text!r:.80}")
-        some.append(text)
-        size += len(text)
-        if len(some) == DOCUMENTS or size > CHARACTERS:
-            yield some
-            some, size = [], 0
+    for text in filter(None, texts):
+        begin = 0
+        for part in cut_text(text, CHARACTERS) if cuts else [text]:
+            some.append((part, begin == 0, begin + len(part) == len(text)))
+            begin += len(part)
+            size += len(part)
+            if len(some) == DOCUMENTS or size > CHARACTERS:
+                yield some
+                some, size = [], 0
     if some:
         yield some

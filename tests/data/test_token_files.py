@@ -4,8 +4,10 @@ import types
 import numpy as np
 import pytest
 
+from keras_headattn._sentences import cut_text
 from keras_headattn.data import TokenFile, _token_files, write_tokens
-from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer
+from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer, train_byte_pairs
+from keras_headattn.text._pre_tokenizers import PRE_TOKENIZERS
 from tests.refusals import refused
 
 TEXTS = ["a cat", "", "at", "é", "tac at a cat"]
@@ -47,6 +49,39 @@ def test_files(name, tmp_path, monkeypatch):
         for _ in range(2):
             assert tokens.document_starts().tolist() == starts
             monkeypatch.setattr(_token_files, "CHUNK", 3)
+
+
+@pytest.mark.parametrize("pre_tokenizer", PRE_TOKENIZERS)
+def test_parts_of_a_text_have_its_words(pre_tokenizer):
+    letters, rng = [*"aab12  \n\r\t'ts._-é中²", "\u0301", "\u00a0", "\u2003", "ǅ"], np.random.default_rng(0)
+    texts = ["".join(letters[i] for i in rng.integers(len(letters), size=40)) for _ in range(150)]
+    parts = [list(cut_text(text, 3)) for text in texts]
+    assert ["".join(some) for some in parts] == texts and sum(map(len, parts)) > 300
+    tokenizer = train_byte_pairs(texts, 300, pre_tokenizer)
+    of_parts = iter(tokenizer.encode([part for some in parts for part in some]))
+    for ids, some in zip(tokenizer.encode(texts), parts, strict=True):
+        np.testing.assert_array_equal(ids, np.concatenate([next(of_parts) for _ in some]))
+
+
+@pytest.mark.parametrize("specials, add_eos, added, count", [
+    ({"bos": "<b>", "eos": "<e>"}, True, (), 5),
+    ({"eos": "<e>"}, True, (), 5),
+    ({"bos": "<b>"}, False, (), 5),
+    ({"eos": "<e>"}, False, ("t a",), 2),
+])  # fmt: skip
+def test_long_documents(specials, add_eos, added, count, tmp_path, monkeypatch):
+    """In parts, as whole; where an added token may span a cut, whole."""
+    texts = ["a cat at a cat", "tac  "]
+    added = [dict(content=content, special=False) for content in added]
+    options = dict(specials=specials, add_eos=add_eos, added_tokens=added)
+    tokenizer = BytePairTokenizer(VOCABULARY, ["a t", "Ġ c"], **options)
+    monkeypatch.setattr(_token_files, "CHARACTERS", 3)
+    assert sum(map(len, _token_files._portions(texts, _token_files._can_be_cut(tokenizer)))) == count
+    end = [tokenizer.eos_id] if tokenizer.bos_id < 0 and not add_eos else []
+    expected = np.concatenate([np.append(ids, end) for ids in tokenizer.encode(texts)])
+    written = write_tokens(tmp_path / "a.bin", texts, tokenizer)
+    np.testing.assert_array_equal(written.tokens, expected)
+    assert written.manifest["documents"] == 2
 
 
 @pytest.mark.parametrize("format", ["nanogpt", "llm.c"])
