@@ -103,12 +103,14 @@ def _parser(recipe=None, table=None):
     without = set(OWN)
     if table:
         parser.description = f"{table.title}\n\nRows: {', '.join(table.rows)}"
-        parser.add_argument("--rows", nargs="+", choices=list(table.rows), metavar="ROW", help="[all]")
+        rows = list(table.rows)
+        parser.add_argument("--rows", dest="table_rows", nargs="+", choices=rows, metavar="ROW", help="[all]")
         if len(table.columns) > 1:
             names = list(map(str, table.columns))
             parser.add_argument(
                 "--table-columns", nargs="+", choices=names, metavar="COLUMN", help=f"[{' '.join(names)}]"
             )
+        without |= {"rows"}  # a setting of language models
         without |= {name for changes in (*table.rows.values(), *table.columns.values()) for name in changes}
         parser.set_defaults(name=table.name)
     else:
@@ -154,7 +156,7 @@ def _part_of(table, options):
         table, columns = _embedded(table, columns)
     return dataclasses.replace(
         table,
-        rows={name: changes for name, changes in table.rows.items() if name in (options.rows or table.rows)},
+        rows={name: changes for name, changes in table.rows.items() if name in (options.table_rows or table.rows)},
         columns={name: changes for name, changes in table.columns.items() if str(name) in columns},
     )
 

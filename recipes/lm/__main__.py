@@ -8,6 +8,8 @@
     python -m recipes.lm export runs/lm
     python -m recipes.lm evaluate runs/lm --test other.txt --tasks blimp/
     python -m recipes.lm --synthetic recall --attention differential
+    python -m recipes.lm prepare texts.jsonl corpus.bin --tokenizer byte_pairs
+    python -m recipes.lm --train corpus.bin --tokenizer corpus.tokenizer.json --rows documents
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
@@ -19,6 +21,7 @@ from recipes.engine.command import Command
 from recipes.engine.recipe import Recipe
 from recipes.lm.data import check_files
 from recipes.lm.generation import add_generate, generate
+from recipes.lm.prepare import add_prepare, prepare
 from recipes.lm.settings import LmConfig
 from recipes.lm.train import evaluate, train, write
 
@@ -49,7 +52,10 @@ RECIPE = Recipe(
     check_files=check_files,
     evaluated=("test", "stride", "tasks", "shots"),
     exported=("export",),
-    commands={"generate": Command(_generate, "write texts that go on after a prompt", add_generate, filters=True)},
+    commands={
+        "generate": Command(_generate, "write texts that go on after a prompt", add_generate, filters=True),
+        "prepare": Command(prepare, "write texts as a token file, for runs that share it", add_prepare),
+    },
 )
 main = RECIPE.main
 

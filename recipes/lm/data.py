@@ -1,70 +1,196 @@
 """Texts of a run, their tokenizer, and files of their tokens."""
 
 import contextlib
+import hashlib
+import itertools
 import pathlib
 import sys
+import tempfile
 
+import numpy as np
+
+from keras_headattn._files import decode_lines, parse_json, read_json
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.interop import tokenizer_of
-from keras_headattn.text import ByteTokenizer, CharacterTokenizer, train_byte_pairs
-from recipes.engine.data import Corpora, decompressed, named_apart, named_files
+from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer, train_byte_pairs
+from recipes.engine.data import Corpora, checksum, decompressed, named_apart, named_files
+from recipes.engine.encoders import saved_tokenizer
 from recipes.engine.number_words import number_documents
 from recipes.engine.settings import VALIDATION_SHARE
+from recipes.lm.settings import LEARNED
 from recipes.lm.synthetic import COUNTS, TASKS
 from recipes.lm.tasks import read_tasks
 
 ENDING = "[.][a-z]+"  # of a test set's file, which its name lacks
 VALIDATION = "validation"  # the name of the test set where there is no other
 DOCUMENTS = {"train": 400, "validation": 40, "test": 40}  # of the embedded task
+BLOCKS, BLOCK = 256, 4_096  # blocks of a token file that its checksum covers, and ids of each
+CHECKED = 2**20  # ids that are compared with the vocabulary before training
 
 
 def read_corpora(config):
-    """Reads the texts that settings name as `Corpora` of str."""
+    """Reads what settings name as `Corpora` of documents, lists of str, or of `TokenFile`s."""
     if config.synthetic:
-        train, validation, test = (TASKS[config.synthetic].text(COUNTS[name], i) for i, name in enumerate(COUNTS))
+        train, validation, test = ([TASKS[config.synthetic].text(COUNTS[name], i)] for i, name in enumerate(COUNTS))
         return Corpora(train, validation, {"test": test})
     if config.embedded:
-        train, validation, test = ("\n".join(number_documents(DOCUMENTS[name], i)) for i, name in enumerate(DOCUMENTS))
+        lines = ([f"{line}\n" for line in number_documents(DOCUMENTS[name], i)] for i, name in enumerate(DOCUMENTS))
+        train, validation, test = (list(split_lines(some, config.documents or "file")) for some in lines)
         return Corpora(train, validation, {"test": test})
-    train = "".join(map(read_text, config.train))
+    train = read_source(config, config.train)
     if config.validation_files:
-        validation = "".join(map(read_text, config.validation_files))
+        validation = read_source(config, config.validation_files)
     else:
-        end = round(len(train) * (1 - (config.validation_share or VALIDATION_SHARE)))
-        train, validation = train[:end], train[end:]
+        train, validation = split_off(train, config.validation_share or VALIDATION_SHARE)
     return Corpora(train, validation, read_tests(config) or {VALIDATION: validation})
 
 
-def read_tests(config, files=None):
-    """Reads the test sets of files, or for `None` those of the settings: dictionary of str by name."""
+def read_tests(config, files=None, tokenizer=None):
+    """Reads the test sets of files, or for `None` those of the settings: dictionary by name."""
     if files is None and not config.train:
         return {"test": read_corpora(config).tests["test"]}
     configured = named_files(config.test, ENDING)
     names = configured or [VALIDATION if config.train else "test"]  # that the run has scored
     selected = configured if files is None else named_apart(named_files(files, ENDING), names)
-    return {name: read_text(paths[0]) for name, paths in selected.items()}
+    return {name: read_source(config, paths, tokenizer) for name, paths in selected.items()}
 
 
-def read_text(path):
-    """Reads a text file, plain or compressed. U+FFFD replaces bytes that are not UTF-8, which is said."""
+def read_source(config, paths, tokenizer=None):
+    """Reads text files as a list of documents, or a token file as `TokenFile`."""
+    if is_tokens(*paths):
+        if len(paths) > 1:
+            raise ValueError(f"Give text files, or one token file. Received: {' '.join(paths)}")
+        return open_tokens(paths[0], tokenizer or given_tokenizer(config))
+    return list(itertools.chain.from_iterable(read_documents(path, config.documents) for path in paths))
+
+
+def is_tokens(*paths):
+    """Returns True if one of the files is a token file, by its name."""
+    return any(str(path).endswith(".bin") for path in paths)
+
+
+def open_tokens(path, tokenizer):
+    """Opens a token file, which must be of this tokenizer."""
+    if tokenizer is None:
+        raise ValueError(
+            "A token file needs its tokenizer: give --tokenizer bytes or a tokenizer.json, or --checkpoint. "
+            f"Received: {path} and a tokenizer that is learned"
+        )
+    tokens = TokenFile(path, tokenizer)
+    if (largest := tokens.tokens[:CHECKED].max()) >= tokenizer.vocabulary_size:
+        raise ValueError(
+            f"The tokenizer must be that of the token file, whose ids are below {tokenizer.vocabulary_size:,}. "
+            f"Received: {largest:,} in {path}"
+        )
+    return tokens
+
+
+def read_documents(path, kind=None):
+    """Yields the documents of a text file, plain or compressed, but for empty ones.
+
+    U+FFFD replaces bytes that are not UTF-8, which is said.
+
+    Args:
+        path: str or path.
+        kind: `"line"`, `"blank_line"`, `"file"`, or `"record"`, the `"text"` of a JSON object a line. Default `None`:
+            records of `.jsonl`, else the file.
+    """
+    kind = kind or ("record" if str(path).removesuffix(".gz").endswith(".jsonl") else "file")
+    replaced, is_empty = 0, True
     with open(path, "rb") as file:
-        text = decompressed(file).read().decode("utf-8", "replace")
-    if count := text.count("\ufffd"):
-        print(f"{path}: {count:,} characters are U+FFFD, or bytes that are not UTF-8", file=sys.stderr)
-    if not text:
+        lines = decode_lines(decompressed(file), path, strip=False, errors="replace")
+        for document in filter(None, split_lines(lines, kind, path)):
+            replaced, is_empty = replaced + document.count("\ufffd"), False
+            yield document
+    if is_empty:
         raise ValueError(f"A text must not be empty. Received: {path}")
-    return text
+    if replaced:
+        print(f"{path}: {replaced:,} characters are U+FFFD, or bytes that are not UTF-8", file=sys.stderr)
 
 
-def learn_tokenizer(config, text):
-    """Returns the tokenizer of the checkpoint, or that of the settings, which it learns from the training text."""
+def split_lines(lines, kind, name=None):
+    """Yields the documents of lines with line ends; see `read_documents`."""
+    if kind == "file":
+        yield "".join(lines)
+    elif kind == "line":
+        yield from (line.rstrip("\r\n") for line in lines)
+    elif kind == "blank_line":
+        for is_blank, group in itertools.groupby(lines, lambda line: not line.strip()):
+            if not is_blank:
+                yield "".join(group).rstrip("\r\n")
+    else:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield text_of_record(line, f"{name}, line {number}")
+
+
+def text_of_record(line, name):
+    """Returns the `"text"` of a JSON object."""
+    record = parse_json(line, name)
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise ValueError(f'{name} must be a JSON object with a str "text". Received: {line.strip()[:60]}')
+    return record["text"]
+
+
+def split_off(corpus, share):
+    """Splits a share off the end of a corpus, between documents where a border is near, and returns both sides."""
+    if isinstance(corpus, TokenFile):
+        return corpus.split(share)
+    ends = np.cumsum([len(document) for document in corpus])
+    place = round(ends[-1] * (1 - share))
+    near = ends[np.abs(ends - place).argmin()]
+    place = near if abs(near - place) <= ends[-1] * share / 2 else place
+    index = int(np.searchsorted(ends, place))
+    cut = len(corpus[index]) - (ends[index] - place)
+    sides = [*corpus[:index], corpus[index][:cut]], [corpus[index][cut:], *corpus[index + 1 :]]
+    return [list(filter(None, side)) for side in sides]
+
+
+def describe(corpora):
+    """Returns sizes and checksums of training and validation sets: of texts whole, of blocks of token files."""
+    return {name: _described(getattr(corpora, of)) for name, of in (("training", "train"), ("validation", VALIDATION))}
+
+
+def _described(corpus):
+    if not isinstance(corpus, TokenFile):
+        return {"examples": sum(map(len, corpus)), "sha256": checksum(corpus)}
+    starts = np.linspace(0, max(0, len(corpus) - BLOCK), BLOCKS).astype(int)
+    blocks = b"".join(corpus.tokens[start : start + BLOCK].tobytes() for start in starts)
+    return {"examples": len(corpus), "sha256": hashlib.sha256(blocks).hexdigest()}
+
+
+def given_tokenizer(config):
+    """Returns the tokenizer of the checkpoint or that of the settings; `None` if it is learned from the text."""
     if config.checkpoint:
         return tokenizer_of(config.checkpoint)
     if config.tokenizer == "bytes":
         return ByteTokenizer()
-    if config.tokenizer == "characters":
-        return CharacterTokenizer(sorted(set(text)))
-    return train_byte_pairs([text], config.vocabulary_size)
+    return None if config.tokenizer in LEARNED else read_tokenizer(config.tokenizer)
+
+
+def read_tokenizer(path):
+    """Reads a tokenizer.json: of a run, of `prepare`, or in the folder of a checkpoint as Hugging Face has it."""
+    values = read_json(path)
+    is_ours = isinstance(values, dict) and str(values.get("registered_name")).startswith("keras_headattn>")
+    tokenizer = saved_tokenizer(path) if is_ours else tokenizer_of(pathlib.Path(path).parent)
+    if not isinstance(tokenizer, BytePairTokenizer | ByteTokenizer | CharacterTokenizer):
+        raise ValueError(
+            "--tokenizer must be of bytes, byte pairs or characters, as language models have them. "
+            f"Received: a {type(tokenizer).__name__} in {path}"
+        )
+    return tokenizer
+
+
+def make_tokenizer(config, documents):
+    """Returns the tokenizer of the settings, which it learns from the training documents if need be."""
+    if (tokenizer := given_tokenizer(config)) is not None:
+        return tokenizer
+    if config.tokenizer == "byte_pairs":
+        return train_byte_pairs(documents, config.vocabulary_size)
+    characters = set()
+    for document in documents:
+        characters.update(document)
+    return CharacterTokenizer(sorted(characters))
 
 
 def encode(tokenizer, text, name):
@@ -73,13 +199,32 @@ def encode(tokenizer, text, name):
         return tokenizer.encode([text])[0]
 
 
-def write_files(run, config, texts, tokenizer):
-    """Returns the `TokenFile`s of the training and validation texts, which are written into the run's folder."""
-    for name, text in (("train", texts.train), ("validation", texts.validation)):
-        if not (run.folder / f"{name}.json").exists():
-            with naming(name):
-                write_tokens(run.folder / f"{name}.bin", [text], tokenizer)
-    return [TokenFile(run.folder / f"{name}.bin", tokenizer) for name in ("train", "validation")]
+def ids_of(corpus, tokenizer, name):
+    """Returns the ids of a corpus `(T,)`, with the marks of documents."""
+    if isinstance(corpus, TokenFile):
+        return corpus.tokens
+    with naming(name), tempfile.TemporaryDirectory() as folder:
+        return np.array(write_tokens(pathlib.Path(folder, "ids.bin"), corpus, tokenizer).tokens)
+
+
+def write_files(run, corpora, tokenizer):
+    """Returns the `TokenFile`s of the training and validation sets; documents are written into the run's folder."""
+    files = []
+    for name, corpus in (("train", corpora.train), ("validation", corpora.validation)):
+        path = run.folder / f"{name}.bin"
+        if not isinstance(corpus, TokenFile):
+            if not path.with_suffix(".json").exists():
+                with naming(name):
+                    write_tokens(path, corpus, tokenizer)
+            corpus = TokenFile(path, tokenizer)
+        files.append(corpus)
+    return files
+
+
+def validation_tokens(run, config, tokenizer):
+    """Returns the `TokenFile` of the validation set of a run."""
+    path = run.folder / "validation.bin"
+    return TokenFile(path, tokenizer) if path.exists() else read_corpora(config).validation
 
 
 @contextlib.contextmanager
@@ -92,10 +237,17 @@ def naming(name):
 
 
 def check_files(config):
-    """Checks that the files of a run can be opened, and reads tasks and the tokenizer of a checkpoint."""
-    if config.checkpoint:
-        tokenizer_of(config.checkpoint)
+    """Checks that the files of a run can be opened, reads tasks, and compares the tokenizer with what it is for."""
+    tokenizer = given_tokenizer(config)
+    if config.marks_documents and tokenizer is not None and max(tokenizer.bos_id, tokenizer.eos_id) < 0:
+        raise ValueError(
+            "--rows documents and --separate-documents need a tokenizer with a beginning or an end token: give "
+            f"--tokenizer bytes or byte_pairs. Received: {config.tokenizer}"
+        )
     read_tasks(config.tasks, config.shots)
-    for path in (*config.train, *config.validation_files, *config.test):
-        with pathlib.Path(path).open("rb"):
-            pass
+    for paths in (config.train, config.validation_files, *([path] for path in config.test)):
+        if is_tokens(*paths):
+            read_source(config, paths, tokenizer)
+        for path in paths:
+            with pathlib.Path(path).open("rb"):
+                pass

@@ -1,13 +1,15 @@
 """Scores of language models: of texts, and of tasks."""
 
+import functools
 import json
 import math
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import write_atomically
-from recipes.lm.data import encode
+from recipes.lm.data import encode, ids_of
 from recipes.lm.synthetic import TASKS
 from recipes.lm.tasks import score_items
 
@@ -25,15 +27,29 @@ def write_scores(run, name, scores):
     print(f"{name}: " + ", ".join(shown))
 
 
-def score_text(model, tokenizer, config, name, text):
-    """Returns loss, perplexity and bits a byte of a text; the intervals are by windows."""
-    ids, length = encode(tokenizer, text, name), config.row_length
-    losses = token_losses(model, ids, length, config.stride or max(1, length // 2), config.batch_size)
+def score_text(model, tokenizer, config, name, corpus):
+    """Returns loss, perplexity and bits a byte of a corpus, marks of documents left out; the intervals are by windows.
+
+    The model sees documents apart if it was trained so.
+    """
+    ids, length = ids_of(corpus, tokenizer, name), config.row_length
+    split = functools.partial(documents_of, tokenizer) if config.separate_documents else None
+    losses = token_losses(model, ids, length, config.stride or max(1, length // 2), config.batch_size, split)
+    sizes = tokenizer.token_bytes[ids[1:]]
+    losses, sizes = losses[sizes > 0], sizes[sizes > 0]
     parts = [part.mean() for part in np.array_split(losses, max(1, len(losses) // length))]
     loss, interval = float(losses.mean()), interval_of(parts)
-    bits = len(losses) / math.log(2) / int(tokenizer.token_bytes[ids[1:]].sum())
+    bits = len(losses) / math.log(2) / int(sizes.sum())
     bits_per_byte = loss * bits, [bound * bits for bound in interval]
     return {"loss": (loss, interval), "perplexity": exponential(loss, interval), "bits_per_byte": bits_per_byte}
+
+
+def documents_of(tokenizer, ids):
+    """Returns inputs of a model that say which document of its row each id is of, as `RowBatches` does."""
+    begins = ids == tokenizer.bos_id
+    if tokenizer.bos_id < 0:
+        begins = np.pad(ids[:, :-1] == tokenizer.eos_id, ((0, 0), (1, 0)))
+    return {"token_ids": ids, "sequence_ids": np.cumsum(begins, axis=1, dtype="int32")}
 
 
 def score_task(model, tokenizer, config, name, items):
@@ -90,13 +106,17 @@ def compiled_losses(model):
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         return losses, tf.argmax(logits, axis=-1, output_type=tf.int32) == labels
 
-    return lambda inputs, labels: [tensor.numpy() for tensor in compute(tf.constant(inputs), tf.constant(labels))]
+    def call(inputs, labels):
+        return [tensor.numpy() for tensor in compute(*keras.tree.map_structure(tf.constant, (inputs, labels)))]
+
+    return call
 
 
-def token_losses(model, ids, length, stride, batch_size):
+def token_losses(model, ids, length, stride, batch_size, split=None):
     """Returns -log p of each token of a text but the first, float64 `(T - 1,)`.
 
-    Windows of `length` tokens overlap: the first scores all of its labels, later ones their last `stride`.
+    Windows of `length` tokens overlap: the first scores all of its labels, later ones their last `stride`. `split`
+    makes the model's inputs of their ids.
     """
     if len(ids) < 2:
         raise ValueError(f"A text must have two tokens or more to be scored. Received: {len(ids)}")
@@ -108,7 +128,8 @@ def token_losses(model, ids, length, stride, batch_size):
         for row, start in zip(windows, batch_starts, strict=False):
             part = ids[start : start + length + 1]
             row[: len(part)] = part
-        batch_losses, _ = compute(windows[:, :-1], windows[:, 1:])
+        inputs = windows[:, :-1]
+        batch_losses, _ = compute(inputs if split is None else split(inputs), windows[:, 1:])
         for row, start in zip(batch_losses, batch_starts, strict=False):
             first = 0 if start == 0 else length - stride
             part = losses[start + first : start + length]

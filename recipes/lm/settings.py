@@ -13,7 +13,8 @@ SIZES = {
     for name, arguments in CAUSAL_SIZES.items()
     if arguments().get("attention") in (None, "multi_head")
 }
-TOKENIZERS = ("characters", "bytes", "byte_pairs")
+LEARNED = ("characters", "byte_pairs")  # tokenizers
+KINDS = ("line", "blank_line", "file", "record")  # of documents
 OF_CHECKPOINT = ("size", "tokenizer", "vocabulary_size", "num_heads")
 MOST_WARMUP = 2_000
 
@@ -24,18 +25,37 @@ class Text(Files):
 
     title = "data"
 
-    train: tuple[str, ...] = option((), "text files to train on, .gz too", metavar="FILE")
+    train: tuple[str, ...] = option(
+        (), 'text files to train on, .gz too, .jsonl of objects with "text", or a token file, .bin', metavar="FILE"
+    )
     validation: tuple[str, ...] = option(
-        (), f"text files for validation, or a share of the end of --train; none: {VALIDATION_SHARE}", metavar="FILE"
+        (),
+        f"text files or a token file for validation, or a share of the end of --train; none: {VALIDATION_SHARE}",
+        metavar="FILE",
     )
     embedded: bool = option(False, "train on synthetic data: counting in number words of twelve languages")
     synthetic: str | None = option(
         None, "task made by code: blocks, to find the one with two letters, or recall of pairs", tuple(TASKS)
     )
+    documents: str | None = option(
+        None,
+        'unit of text that is a document: a line, lines up to a blank_line, a file, or a record, the "text" of a JSON '
+        "line; none: record for .jsonl, else file",
+        KINDS,
+    )
     tokenizer: str = option(
-        "characters", "kind of tokens: characters of the text, UTF-8 bytes, or byte pairs learned from it", TOKENIZERS
+        "characters",
+        "kind of tokens: characters of the text, bytes, or byte_pairs learned from it; or a tokenizer.json of a run, "
+        "of `prepare` or of a checkpoint",
+        metavar="FILE",
     )
     vocabulary_size: int = option(4_096, "largest number of byte pairs", at_least=257)
+    rows: str = option(
+        "stream",
+        "content of rows: a stream of all tokens, or documents, each row from the beginning of one, with some cut",
+        ("stream", "documents"),
+    )
+    separate_documents: bool = option(False, "hide the documents of a row from each other")
     length: int = option(256, "number of tokens of a row", at_least=2)
     batch_size: int = option(32, "rows in a batch, over all replicas", at_least=1)
     epoch_steps: int | None = option(
@@ -60,12 +80,18 @@ class Text(Files):
     )
 
     @property
+    def marks_documents(self):
+        """True if the tokenizer must have a token that begins or ends documents."""
+        return self.rows == "documents" or self.separate_documents
+
+    @property
     def row_length(self):
         """Tokens of a row: examples of a synthetic task have their own length."""
         return TASKS[self.synthetic].length if self.synthetic else self.length
 
     def unused(self, given):
-        reasons = dict.fromkeys(("length", "stride"), "is for texts, not for --synthetic") if self.synthetic else {}
+        of_texts = ("length", "stride", "documents", "rows", "separate_documents")
+        reasons = dict.fromkeys(of_texts, "is for texts, not for --synthetic") if self.synthetic else {}
         return reasons if self.tasks else reasons | {"shots": "is for --tasks"}
 
 
@@ -121,6 +147,15 @@ class LmConfig(Text, Model, NamedSizes, Settings):
     optimizer_arguments: dict = optimizer_arguments([keras.optimizers.AdamW], beta_2=0.99, global_clipnorm=1.0)
 
     def check(self):
+        if self.tokenizer not in (*LEARNED, "bytes") and not self.tokenizer.endswith(".json"):
+            raise ValueError(
+                f"--tokenizer must be characters, bytes, byte_pairs, or a tokenizer.json. Received: {self.tokenizer}"
+            )
+        if self.marks_documents and self.tokenizer == "characters" and not self.checkpoint:
+            raise ValueError(
+                "--rows documents and --separate-documents need a tokenizer that marks documents: give --tokenizer "
+                f"bytes or byte_pairs. Received: tokenizer={self.tokenizer}"
+            )
         if self.stride is not None and self.stride > self.length:
             raise ValueError(
                 f"--stride must be from 1 to --length. Received: stride={self.stride} with length={self.length}"

@@ -1,11 +1,12 @@
 """Training of a language model, and its scores."""
 
+import functools
 import re
 
 import keras
 
 from keras_headattn.analysis import attention_maps
-from keras_headattn.data import RowBatches, TokenFile
+from keras_headattn.data import RowBatches
 from keras_headattn.interop import from_pretrained
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import CausalLM
@@ -22,13 +23,14 @@ from recipes.engine.modelling import (
     make_optimizer,
     token_trainer,
 )
-from recipes.lm.data import learn_tokenizer, read_corpora, read_tests, write_files
+from recipes.lm.data import describe, make_tokenizer, read_corpora, read_tests, validation_tokens, write_files
 from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores, write_task
 from recipes.lm.settings import MOST_WARMUP
 from recipes.lm.synthetic import TASKS
 from recipes.lm.tasks import read_tasks
 
 TOKENIZER = "tokenizer.json"
+INPUTS = "token_ids", "sequence_ids"  # of a model that is told which document a token is of
 MOST_SHOWN = 256  # tokens whose attention is measured after each epoch
 PROMPT_TOKENS, PROMPT = 64, 16  # tokens from which a prompt's words are taken, and its characters without words
 WRITTEN = 200  # most tokens that a SavedModel writes
@@ -41,14 +43,14 @@ result = [texts.numpy()[0, 0].decode("utf-8", "replace") for texts in found]
 
 def train(config, session):
     """Trains a language model, or goes on; then scores and exports it."""
-    make_model(config, config.vocabulary_size)
+    check_heads(config, make_model(config, config.vocabulary_size))
     adam(config, 1)
     with session(config) as run:
-        texts = run.read(lambda: read_corpora(config))
+        texts = run.read(lambda: read_corpora(config), describe)
         tokenizer = run.once(
-            lambda: kept_tokenizer(run.folder / TOKENIZER, lambda: learn_tokenizer(config, texts.train))
+            lambda: kept_tokenizer(run.folder / TOKENIZER, lambda: make_tokenizer(config, texts.train))
         )
-        files = run.once(lambda: write_files(run, config, texts, tokenizer))
+        files = run.once(lambda: write_files(run, texts, tokenizer))
         if run.is_unfinished():
             fit(run, *files)
         run.report(lambda model: score(run, config, model, texts.tests))
@@ -91,6 +93,18 @@ def read_model(config):
     return model
 
 
+def check_heads(config, model):
+    """Checks that heads can tell the documents of a row apart, if they must."""
+    if not config.separate_documents:
+        return
+    model.build()
+    if not model.takes_documents:
+        raise ValueError(
+            "--separate-documents needs heads that tell documents of a row apart: leave it out, or give another "
+            f"--attention. Received: attention={config.attention}"
+        )
+
+
 def fit(run, train, validation):
     """Trains on rows of the text."""
     config = run.config
@@ -103,7 +117,7 @@ def fit(run, train, validation):
         batches,
         held_out,
         lambda: run.load_pruned() or make_model(config, train.vocabulary_size),
-        trainer=token_trainer,
+        trainer=functools.partial(token_trainer, columns=INPUTS if config.separate_documents else ()),
         optimizer=lambda model: adam(config, steps, model),
         loss=LabelSmoothedCrossentropy(0.0),
         throughput=(lambda: batches.num_tokens, "tokens_per_second"),
@@ -114,20 +128,22 @@ def fit(run, train, validation):
 
 def attention_of_sample(held_out):
     """Returns a function from the model to its attention in the first validation texts, of few tokens."""
-    sample = held_out[0][0][: max(1, MOST_SHOWN // held_out.length), :MOST_SHOWN]
+    count = max(1, MOST_SHOWN // held_out.length)
+    sample = keras.tree.map_structure(lambda ids: ids[:count, :MOST_SHOWN], held_out[0][0])
     return lambda model: attention_maps(model, sample)
 
 
 def rows(config, tokens, name, **options):
     """Returns batches of rows of a token file."""
     length = config.row_length
-    if len(tokens) <= config.batch_size * length:
+    if config.rows == "stream" and len(tokens) <= config.batch_size * length:
         raise ValueError(
             f"The {name} text must fill the rows of a batch: give a longer one, or a smaller --length or --batch-size. "
             f"Received: {len(tokens):,} tokens for {config.batch_size} rows of {length}"
         )
     weights = TASKS[config.synthetic].weights if config.synthetic else None
-    return RowBatches(tokens, length, config.batch_size, weights=weights, **options)
+    documents = config.rows, config.separate_documents
+    return RowBatches(tokens, length, config.batch_size, *documents, weights=weights, **options)
 
 
 def warmup_steps(config, steps):
@@ -154,7 +170,7 @@ def evaluate(run, config, files=None):
     """Scores a finished run on text files, or for `None` on its own test sets, and on tasks."""
     if files and config.synthetic:
         raise ValueError(f"--test is for runs on texts. Received: {run.folder}, of the task {config.synthetic}")
-    tests = read_tests(config, files)
+    tests = read_tests(config, files, saved_tokenizer(run.folder / TOKENIZER))
     if not tests and not config.tasks:
         raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
     score(run, config, run.load_model(), run.name_results(config, tests, ("stride",)))
@@ -164,11 +180,11 @@ def score(run, config, model, tests):
     """Prints the scores of texts, or of the run's synthetic task, and of tasks, and writes them."""
     tasks = read_tasks(config.tasks, config.shots, config.seed)
     tokenizer = saved_tokenizer(run.folder / TOKENIZER)
-    for name, text in tests.items():
+    for name, corpus in tests.items():
         if config.synthetic:
-            write_scores(run, name, score_synthetic(model, tokenizer, config, text))
+            write_scores(run, name, score_synthetic(model, tokenizer, config, *corpus))
         else:
-            write_scores(run, name, score_text(model, tokenizer, config, name, text))
+            write_scores(run, name, score_text(model, tokenizer, config, name, corpus))
     for name, items in run.name_results(config, tasks, ("shots",)).items():
         write_task(run, name, score_task(model, tokenizer, config, name, items))
 
@@ -180,7 +196,7 @@ def write(run, config, model, folder):
         model, tokenizer, folder, config.run, attention=True, max_length=longest_text(model), temperature=0.8
     )
     if config.samples:
-        prompts = prompts_of(TokenFile(run.folder / "validation.bin", tokenizer), tokenizer, config.samples)
+        prompts = prompts_of(validation_tokens(run, config, tokenizer), tokenizer, config.samples)
         write_examples(path, [{"prompts": prompt} for prompt in prompts])
         outputs = smoke_test(path, SMOKE_TEST, prompts, *packages_of(tokenizer))
         for prompt, text in zip(prompts, outputs, strict=True):

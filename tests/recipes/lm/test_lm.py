@@ -14,6 +14,7 @@ from keras_headattn.models import CausalLM
 from keras_headattn.text import ByteTokenizer, CharacterTokenizer, train_byte_pairs
 from recipes.engine.run import Run
 from recipes.lm.__main__ import RECIPE, main
+from recipes.lm.data import read_tokenizer
 from recipes.lm.scoring import token_losses
 from recipes.lm.train import prompts_of
 from tests.recipes.commands import quick_run, run_here
@@ -134,6 +135,7 @@ def test_a_checkpoint_with_other_heads(recipe, tmp_path):
     ]  # fmt: skip
     printed = recipe(*given, "--epoch-steps", 1, "--learning-rate", 1e-9)
     run, tokenizer = Run(tmp_path / "run", RECIPE), tokenizer_of(tmp_path / "gpt2")
+    assert read_tokenizer(tmp_path / "gpt2" / "tokenizer.json").fingerprint == tokenizer.fingerprint
     expected = token_losses(model, tokenizer.encode([text[round(len(text) * 0.9) :]])[0], 32, 16, 4).mean()
     assert run.scores()["validation"]["loss"] == pytest.approx(expected, rel=1e-4), printed
     recipe(*given, "--epoch-steps", 60, "--learning-rate", 1e-2, "--run", tmp_path / "more")
