@@ -23,10 +23,11 @@ from keras_headattn._validation import (
 from keras_headattn.decoding._beam_search import beam_search
 from keras_headattn.decoding._constraints import NEVER, Constraints, read_tokens, restrict
 from keras_headattn.decoding._packing import pack_vectors
-from keras_headattn.decoding._row_search import likeliest
+from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
 from keras_headattn.decoding._search import SearchModel, fixed_values, search_lengths
 from keras_headattn.ops._dense import argmax
 
+COLDEST = 1e-6  # a temperature below which the likeliest token is drawn anyway
 METHODS = ("init_cache", "prefill", "decode_step", "copy_cache", "grow_cache")
 
 
@@ -68,6 +69,7 @@ class Generator(SearchModel):
             `CausalLM`, need prompts of equal length.
         seed: int or scalar tensor, in place of the argument above. Default `None`.
         kernels: result of `decoding_kernels`, to reuse it between calls. Default `None`.
+        options: result of `request`, options of sampling as tensors, in place of the arguments above. Default `None`.
 
     Returns:
         Dictionary of `"tokens"` `(B, num_samples, max_length)`, with the first of `end_ids`, or 0, after the end;
@@ -165,6 +167,7 @@ class Generator(SearchModel):
         lengths: Tensor | None = None,
         seed: int | Tensor | None = None,
         kernels: dict[str, Any] | None = None,
+        options: dict[str, Tensor] | None = None,
     ) -> dict[str, Tensor]:
         self.build()
         kernels = self.decoding_kernels() if kernels is None else kernels
@@ -173,7 +176,7 @@ class Generator(SearchModel):
         with fixed_values(self.variables):
             if self.beam_size is not None:
                 return self._search(token_ids, lengths, kernels, rooms)
-            state, unpack = self.begin(token_ids, lengths, seed, kernels, rooms[0]), pack_vectors(kernels)
+            state, unpack = self.begin(token_ids, lengths, seed, kernels, rooms[0], options), pack_vectors(kernels)
             for room in rooms:
                 if room != rooms[0]:
                     length = len(self.start_ids) + token_ids.shape[1] + room
@@ -186,16 +189,47 @@ class Generator(SearchModel):
         names = ["tokens", "lengths", "scores", *(["token_scores"] if self.return_token_scores else [])]
         return {name: ops.reshape(state[name], (-1, self.num_samples, *state[name].shape[1:])) for name in names}
 
+    def request(
+        self,
+        temperature: float | Tensor | None = None,
+        top_k: int | Tensor | None = None,
+        top_p: float | Tensor | None = None,
+        max_tokens: int | Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Returns options of sampling as tensors, so that one graph serves all their values.
+
+        `top_k` and `top_p` then see the 1,024 likeliest tokens alone.
+
+        Args:
+            temperature, top_k, top_p: as the generator's, which are the defaults; 0 and 1 are no `top_k` and `top_p`.
+            max_tokens: largest number of tokens of an answer, at most `max_length`, which is the default.
+        """
+        kinds = dict(temperature="float32", top_k="int32", top_p="float32", max_tokens="int32")
+        own = dict(
+            temperature=self.temperature, top_k=self.top_k or 0, top_p=self.top_p or 1.0, max_tokens=self.max_length
+        )
+        given = dict(temperature=temperature, top_k=top_k, top_p=top_p, max_tokens=max_tokens)
+        return {
+            name: ops.convert_to_tensor(own[name] if value is None else value, kinds[name])
+            for name, value in given.items()
+        }
+
     def _is_unfinished(self, state, room):
+        if "options" in state:
+            room = ops.minimum(state["options"]["max_tokens"], room)
         return ops.logical_and(state["index"] < room, ops.logical_not(ops.all(state["finished"])))
 
     def stream(
-        self, token_ids: Tensor, lengths: Tensor | None = None, seed: int | Tensor | None = None
+        self,
+        token_ids: Tensor,
+        lengths: Tensor | None = None,
+        seed: int | Tensor | None = None,
+        options: dict[str, Tensor] | None = None,
     ) -> Iterator[np.ndarray]:
         """Yields the tokens of each step, int `(B, num_samples)`, as a call returns them, until all answers have ended.
 
         Args:
-            token_ids, lengths, seed: as in a call.
+            token_ids, lengths, seed, options: as in a call.
 
         Raises:
             ValueError: with a `beam_size`.
@@ -204,7 +238,7 @@ class Generator(SearchModel):
             raise ValueError(f"`beam_size` must be None to stream. Received: beam_size={self.beam_size}")
         self.build()
         kernels = self.decoding_kernels()
-        state = self.begin(token_ids, lengths, seed, kernels)
+        state = self.begin(token_ids, lengths, seed, kernels, options=options)
         yield ops.convert_to_numpy(state["last"]).reshape(-1, self.num_samples)
         while self._is_unfinished(state, self.max_length):
             state = self.advance(state, kernels)
@@ -217,11 +251,12 @@ class Generator(SearchModel):
         seed: int | Tensor | None = None,
         kernels: dict[str, Any] | None = None,
         room: int | None = None,
+        options: dict[str, Tensor] | None = None,
     ) -> dict[str, Any]:
         """Reads prompts and chooses the first token of each answer.
 
         Args:
-            token_ids, lengths, seed, kernels: as in a call.
+            token_ids, lengths, seed, kernels, options: as in a call.
             room: number of tokens of an answer for which the cache has room. Default `None`: `max_length`.
 
         Returns:
@@ -247,6 +282,8 @@ class Generator(SearchModel):
             "seed": ops.cast(self.seed if seed is None else seed, "uint32"),
             "cache": cache,
         }
+        if options is not None:
+            state["options"] = options
         if self.return_token_scores:
             state["token_scores"] = ops.zeros((rows, self.max_length), "float32")
         if read_tokens(self.constraints):
@@ -274,7 +311,7 @@ class Generator(SearchModel):
         constraints = dataclasses.replace(self.constraints, context=state.get("context"))
         before = state["tokens"][:, None] if read_tokens(constraints) else None
         allowed = restrict(constraints, logits[:, None], before, index, self.end_ids, self.max_length)[:, 0]
-        chosen = ops.where(finished, self._after_end, self._draw(allowed, index, state["seed"]))
+        chosen = ops.where(finished, self._after_end, self._draw(allowed, index, state["seed"], state.get("options")))
         gained = ops.take_along_axis(ops.log_softmax(logits, axis=-1), chosen[:, None], axis=-1)[:, 0]
         gained = ops.where(finished, 0.0, gained)
         is_here = ops.equal(ops.arange(self.max_length, dtype="int32"), index)
@@ -289,15 +326,20 @@ class Generator(SearchModel):
             new["token_scores"] = ops.where(is_here, gained[:, None], state["token_scores"])
         return {**state, **new, "finished": ops.logical_or(finished, self._ends(new["tokens"], chosen, index))}
 
-    def _draw(self, logits, index, seed):
+    def _draw(self, logits, index, seed, options=None):
         """Returns the next tokens `(rows,)` from logits under the constraints."""
         largest = ops.max(logits, axis=-1, keepdims=True)
-        if self.temperature == 0:
+        if options is None and self.temperature == 0:
             return argmax(logits, largest)
-        kept = likeliest((logits - largest) / self.temperature, self.top_k, self.top_p)
+        if options is None:
+            kept = likeliest((logits - largest) / self.temperature, self.top_k, self.top_p)
+        else:
+            scaled = (logits - largest) / ops.maximum(options["temperature"], COLDEST)
+            kept = likeliest_by_request(scaled, options["top_k"], options["top_p"])
         kept = ops.where(kept < math.log(self.min_p), NEVER, kept) if self.min_p else kept
         seeds = FixedSeed(ops.stack([seed, ops.cast(index, "uint32")]))
-        return sample(kept, keras.random.uniform(ops.shape(kept)[:1], dtype="float32", seed=seeds))
+        drawn = sample(kept, keras.random.uniform(ops.shape(kept)[:1], dtype="float32", seed=seeds))
+        return drawn if options is None else ops.where(options["temperature"] > 0, drawn, argmax(logits, largest))
 
     def _ends(self, tokens, chosen, index):
         """Returns a boolean `(rows,)`: True = the token at `index` ends the answer."""

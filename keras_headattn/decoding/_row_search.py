@@ -22,6 +22,8 @@ from keras_headattn.decoding._constraints import (
 from keras_headattn.decoding._search import check_search, length_penalty, search_lengths
 from keras_headattn.ops._dense import argmax
 
+CANDIDATES = 1_024  # likeliest tokens that the filters of a request see
+
 
 def greedy_search(
     step: Callable[..., tuple[Tensor, Any]],
@@ -136,6 +138,22 @@ def likeliest(logits, k, share):
     is_kept = ops.cumsum(probabilities, axis=-1) - probabilities < share  # with the first that reaches the share
     least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True)
     return ops.where(logits < least, NEVER, logits)
+
+
+def likeliest_by_request(logits, k, share):
+    """Returns what `likeliest` does, of scalar tensors; 0 and 1 keep all tokens, others at most `CANDIDATES`."""
+    count = min(CANDIDATES, logits.shape[-1])
+
+    def restricted():
+        values = ops.top_k(logits, count)[0]
+        is_in = ops.logical_or(k < 1, ops.arange(count, dtype="int32") < k)
+        total = ops.where(k < 1, ops.logsumexp(logits, -1), ops.logsumexp(ops.where(is_in, values, NEVER), -1))
+        probabilities = ops.exp(values - total[:, None])
+        is_kept = ops.logical_and(is_in, ops.cumsum(probabilities, axis=-1) - probabilities < share)
+        least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True)
+        return ops.where(logits < least, NEVER, logits)
+
+    return ops.cond(ops.logical_or(k > 0, share < 1), restricted, lambda: logits)
 
 
 def _search_rows(

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import Path
+from keras_headattn._validation import check_index, check_number, check_positive
 from keras_headattn.decoding import Generator
 from keras_headattn.serving._attention_signature import generation_attention
 from keras_headattn.serving._versions import save_signatures
@@ -18,6 +19,19 @@ from keras_headattn.serving._warmup import BATCH_SIZES, batches
 PROMPTS = tf.TensorSpec((None,), tf.string, name="prompts")
 TEXTS = tf.TensorSpec((None,), tf.string, name="texts")
 SEED = tf.TensorSpec((), tf.int32, name="seed")
+OPTIONS = [
+    tf.TensorSpec((), tf.float32, name="temperature"),
+    tf.TensorSpec((), tf.int32, name="top_k"),
+    tf.TensorSpec((), tf.float32, name="top_p"),
+    tf.TensorSpec((), tf.int32, name="max_tokens"),
+]
+CHECKS = {
+    "temperature": functools.partial(check_number, least=0),
+    "top_k": check_index,
+    "top_p": functools.partial(check_number, above=0, most=1),
+    "max_tokens": check_positive,
+}
+RULE = "`temperature` and `top_k` must be at least 0, `top_p` above 0, and `max_tokens` at least 1."
 
 
 class TextGenerator:
@@ -34,6 +48,8 @@ class TextGenerator:
     Call arguments:
         prompts: list of str.
         seed: int; the same seed writes the same texts. Default: that of the generator.
+        **options: `temperature`, `top_k`, `top_p` and `max_tokens` of this call, as of `Generator.request`. A generator
+            with a `beam_size` takes none.
 
     Returns:
         List with a list of `num_samples` str for each prompt.
@@ -67,32 +83,49 @@ class TextGenerator:
         self.generator.build()
         text = _generate_text(self.generator, tokenizer)
         self._text = tf.function(text, input_signature=[PROMPTS, SEED], autograph=False)
+        self._text_of_request = tf.function(text, input_signature=[PROMPTS, SEED, *OPTIONS], autograph=False)
 
-    def __call__(self, prompts: Sequence[str], seed: int | None = None) -> list[list[str]]:
+    def __call__(
+        self, prompts: Sequence[str], seed: int | None = None, **options: float | int | None
+    ) -> list[list[str]]:
         if isinstance(prompts, str):
             raise ValueError(f"`prompts` must be a list of str. Received: the str {prompts[:60]!r}")
         self.tokenizer.encode(list(prompts))  # an error for texts that it cannot read, which a graph would word badly
-        seed = self.generator.seed if seed is None else seed
+        seed, values = self.generator.seed if seed is None else seed, self._options(options).values()
         groups = (
             [[*range(len(prompts))]] if self.generator.model.takes_documents else [[i] for i in range(len(prompts))]
         )
         texts: list[list[str]] = [[] for _ in prompts]
         for group in filter(None, groups):
-            rows = self._text(tf.constant([prompts[i] for i in group]), tf.constant(seed))["texts"].numpy()
+            text = self._text_of_request if values else self._text
+            rows = text(tf.constant([prompts[i] for i in group]), tf.constant(seed), *values)["texts"].numpy()
             for index, row in zip(group, rows, strict=True):
                 texts[index] = [text.decode("utf-8", "replace") for text in row]
         return texts
 
-    def stream(self, prompt: str, seed: int | None = None) -> Iterator[str]:
+    def _options(self, options):
+        """Returns checked options of a call as tensors by name; none if none is given."""
+        unknown = options.keys() - (() if self.generator.beam_size else CHECKS.keys())
+        if unknown:
+            raise ValueError(
+                "Options of a call are temperature, top_k, top_p and max_tokens, without a `beam_size`. "
+                f"Received: {', '.join(sorted(unknown))}"
+            )
+        for name, value in options.items():
+            if value is not None:
+                CHECKS[name](name, value)
+        return self.generator.request(**options) if options else {}
+
+    def stream(self, prompt: str, seed: int | None = None, **options: float | int | None) -> Iterator[str]:
         """Yields pieces of the first text for a prompt as soon as they are complete; joined, they are that text.
 
         Args:
             prompt: str.
-            seed: int, as in a call.
+            seed, **options: as in a call.
         """
         decoder, ends = self.tokenizer.stream_decoder(), self.generator.end_ids
         ids, _, _ = _read_prompts(self.generator, self.tokenizer, [prompt])
-        for tokens in self.generator.stream(ids, seed=seed):
+        for tokens in self.generator.stream(ids, seed=seed, options=self._options(options) or None):
             token = int(tokens[0, 0])
             if token in ends:
                 break
@@ -129,6 +162,8 @@ def export_generator(
     - `serving_default`: strings `prompts` `(B,)` and optional int32 `seed` `()` to strings `texts` `(B, num_samples)`,
       what goes on after each prompt, float32 `scores` and int32 `lengths` `(B, num_samples)`, log probabilities and
       numbers of tokens, and boolean `is_cut` `(B,)`, True if the beginning of a prompt was left out;
+    - `generate`, without a `beam_size`: the same with further optional scalars, float32 `temperature`, int32 `top_k` (0
+      for none), float32 `top_p` (1 for none) and int32 `max_tokens`. In Python all inputs are needed;
     - `score`: strings `texts` `(B,)` to float32 `scores` `(B,)`, log probabilities, and `token_scores` `(B, n)`, 0 at
       padding;
     - with `attention`, `attention`: strings `prompts` `(B,)` to the first of `texts` `(B,)`, its `scores` `(B,)`,
@@ -154,15 +189,21 @@ def export_generator(
     ```
     """
     generator = TextGenerator(model, tokenizer, **generator_arguments).generator
-    text, seed = _generate_text(generator, tokenizer), tf.constant(generator.seed)
+    text, seed, own = _generate_text(generator, tokenizer), tf.constant(generator.seed), generator.request()
 
     def call(prompts, seed=seed):
         return text(prompts, seed)
+
+    def generate(prompts, seed=seed, temperature=own["temperature"], top_k=own["top_k"], top_p=own["top_p"],
+                 max_tokens=own["max_tokens"]):  # fmt: skip
+        return text(prompts, seed, temperature, top_k, top_p, max_tokens)
 
     def score(texts):
         return _score(generator, tokenizer, texts)
 
     signatures: dict[str, Any] = {"serving_default": (call, [PROMPTS, SEED]), "score": (score, [TEXTS])}
+    if not generator.beam_size:
+        signatures["generate"] = generate, [PROMPTS, SEED, *OPTIONS]
     if attention:
         read = functools.partial(_read_prompts, generator, tokenizer)
         signatures["attention"] = generation_attention(generator, tokenizer, read), [PROMPTS]
@@ -171,11 +212,15 @@ def export_generator(
 
 
 def _generate_text(generator, tokenizer):
-    """Returns a function of prompts `(B,)` and a seed that returns texts, scores and lengths."""
+    """Returns a function of prompts `(B,)`, a seed and options of sampling that returns texts, scores and lengths."""
 
-    def call(prompts, seed):
+    def call(prompts, seed, *values):
         ids, lengths, cut = _read_prompts(generator, tokenizer, prompts)
-        result = generator(ids, lengths, seed=seed)
+        options = {spec.name: value for spec, value in zip(OPTIONS, values, strict=False)} or None
+        if options:
+            within = options["temperature"] >= 0, options["top_k"] >= 0, options["top_p"] > 0, options["max_tokens"] > 0
+            tf.debugging.assert_equal(tf.reduce_all(within), True, RULE)
+        result = generator(ids, lengths, seed=seed, options=options)
         tokens = result["tokens"]
         after = tf.range(generator.max_length) >= result["lengths"][..., None]
         tokens = tf.where(after, -1, tokens)

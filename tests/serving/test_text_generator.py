@@ -2,11 +2,13 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_headattn.decoding import Generator
+from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.models import CausalLM
 from keras_headattn.serving import TextGenerator, export_generator
@@ -49,6 +51,48 @@ def test_texts_are_those_of_the_generator(model, write):
     assert len(write([""])[0]) == 2  # begins with the end of a document
 
 
+@pytest.mark.parametrize("options", [
+    {"top_k": 300}, {"top_p": 0.3}, {"temperature": 0.7, "top_k": 20, "top_p": 0.8},
+])  # fmt: skip
+def test_options_of_a_call_are_those_of_a_generator(model, write, options):
+    logits = keras.random.normal((4, 257), seed=3)
+    scaled = logits / options.get("temperature", 1.0)
+    tensors = write.generator.request(**options)
+    found = likeliest_by_request(scaled, tensors["top_k"], tensors["top_p"])
+    expected = likeliest(scaled, options.get("top_k"), options.get("top_p"))
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    generator = Generator(model, max_length=9, num_samples=2, start_ids=[256], end_ids=[256], **options)
+    ids = ByteTokenizer()(["one"])
+    again = write.generator(ids, seed=7, options=tensors)["tokens"]
+    np.testing.assert_array_equal(np.asarray(again), np.asarray(generator(ids, seed=7)["tokens"]))
+
+
+def test_options_of_a_call(write):
+    texts = write(PROMPTS, seed=7)
+    assert write(PROMPTS, seed=7, temperature=1.0, top_k=0, top_p=1.0, max_tokens=99) == texts
+    greedy = write(PROMPTS, temperature=0)
+    assert greedy == write(PROMPTS, seed=9, top_k=1) and all(first == second for first, second in greedy)
+    assert (
+        "".join(write.stream("one", seed=7, top_p=0.5, max_tokens=4))
+        == (write(["one"], seed=7, top_p=0.5, max_tokens=4)[0][0])
+    )
+    ids = ByteTokenizer()(["one"])
+    result = write.generator(ids, seed=7, options=write.generator.request(max_tokens=4))
+    whole = write.generator(ids, seed=7)
+    np.testing.assert_array_equal(result["tokens"][..., :4], whole["tokens"][..., :4])
+    assert np.asarray(result["lengths"]).max() <= 4
+
+
+def test_filters_of_a_request_see_the_likeliest_tokens():
+    """Their probabilities are over all tokens."""
+    logits = keras.ops.arange(5_000, 0, -1, dtype="float32")[None] * 1e-4
+    for share, count in ((0.1, 395), (0.999, 1_024)):
+        kept = likeliest_by_request(logits, np.int32(0), np.float32(share))
+        expected = np.cumsum(np.exp(logits[0].numpy().astype("float64") - 0.5))
+        least = min(1_024, 1 + np.searchsorted(expected / expected[-1], share))
+        assert abs((np.asarray(kept) > -1e30).sum() - least) <= 1 and abs(least - count) < 30
+
+
 def test_scores_are_log_probabilities(model, write):
     (scores,) = write.score(["two"])
     logits = np.asarray(model(np.array([[256, *b"tw"]])))[0].astype("float64")
@@ -80,6 +124,13 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     signatures = tf.saved_model.load(path).signatures
     empty = dict(prompts=tf.constant([], tf.string), seed=tf.constant(0))
     assert signatures["serving_default"](**empty)["texts"].shape == (0, 2)
+    asked = dict(prompts=tf.constant(["one"]), seed=tf.constant(7), temperature=tf.constant(0.5), top_k=tf.constant(9))
+    asked |= dict(top_p=tf.constant(0.9), max_tokens=tf.constant(3))
+    expected = write(["one"], seed=7, temperature=0.5, top_k=9, top_p=0.9, max_tokens=3)[0]
+    found = signatures["generate"](**asked)["texts"].numpy()[0]
+    assert [text.decode("utf-8", "replace") for text in found] == expected
+    with pytest.raises(tf.errors.InvalidArgumentError, match="top_p` above 0"):
+        signatures["generate"](**asked | {"top_p": tf.constant(0.0)})
     assert signatures["attention"](prompts=empty["prompts"])["weights"].shape[0] == 0
     found = signatures["attention"](prompts=tf.constant(PROMPTS))
     for row, prompt in enumerate(PROMPTS):
@@ -99,6 +150,11 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
 
 @pytest.mark.parametrize("call, message", [
     (lambda write: write("one"), "`prompts` must be a list of str. Received: the str 'one'"),
+    (lambda write: write(["one"], top_p=0), "`top_p` must be .* Received: top_p=0"),
+    (lambda write: write(["one"], top_k=1.5), "`top_k` must be .* Received: top_k=1.5"),
+    (lambda write: write(["one"], max_tokens=0), "`max_tokens` must be .* Received: max_tokens=0"),
+    (lambda write: write(["one"], temperature=float("nan")), "`temperature` must be .* Received: temperature=nan"),
+    (lambda write: write(["one"], min_p=0.5), "Options of a call are temperature.* Received: min_p"),
     (lambda write: TextGenerator(write.generator.model, CharacterTokenizer(map(chr, range(1, 400)))), "Received: 399"),
 ])  # fmt: skip
 def test_wrong_arguments(write, call, message):
