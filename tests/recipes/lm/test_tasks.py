@@ -137,14 +137,14 @@ def test_intervals():
 def test_the_interval_of_a_text_has_its_loss(model):
     text = " ".join(map(str, range(300)))
     for loss, (low, high) in score_text(
-        model, ByteTokenizer(), LmConfig(train=("a",), length=32, batch_size=4), "text", text
+        model, ByteTokenizer(), LmConfig(train=("a",), length=32, batch_size=4), "text", [text]
     ).values():
         assert low < loss < high
 
 
 def test_bits_are_of_bytes_not_of_tokens(model):
     text, config = "äöü€" * 20, LmConfig(train=("a",), length=32, batch_size=4)
-    scores = score_text(model, CharacterTokenizer(sorted(set(text))), config, "text", text)
+    scores = score_text(model, CharacterTokenizer(sorted(set(text))), config, "text", [text])
     count = len(text.encode()) - len("ä".encode())  # nothing predicts the first token
     assert scores["bits_per_byte"][0] == pytest.approx(scores["loss"][0] / math.log(2) * (len(text) - 1) / count)
 
