@@ -14,7 +14,7 @@ SHARED = tuple(
     f"keras_headattn.{name}."
     for name in (
         "_files", "_terminal", "_optional", "_sentences", "data._labelled_text", "data._parallel",
-        "interop._checkpoints", "serving._tagger", "serving._warmup",
+        "interop._checkpoints", "interop._start", "serving._tagger", "serving._warmup",
     )
 )  # fmt: skip
 

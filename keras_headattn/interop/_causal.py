@@ -3,25 +3,19 @@
 import dataclasses
 import functools
 import re
-import warnings
 
 import numpy as np
-from keras import layers, ops
+from keras import layers
 
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._copying import Names, copy_weights, misfits, weights_by_name
 from keras_headattn.interop._generation import suppressed_ids
 from keras_headattn.interop._sizes import check_sizes
+from keras_headattn.interop._start import SAME, check_start
 from keras_headattn.interop._tables import GEMMA, GPT2, GPT_NEOX, LLAMA
-from keras_headattn.layers import (
-    ATTENTIONS,
-    FeedForward,
-    GroupedQueryAttention,
-    TalkingHeadsAttention,
-)
+from keras_headattn.layers import ATTENTIONS, FeedForward, GroupedQueryAttention
 from keras_headattn.layers._template import Template
 from keras_headattn.models import CausalLM
-from keras_headattn.models._blocks import Stack
 from keras_headattn.positions import Llama3Positions, RotaryPositions, YarnPositions
 
 
@@ -77,8 +71,6 @@ KNOWN = """
     summary_proj_to_labels transformers.js_config
 """.split()
 FULL, SLIDING = "full_attention", "sliding_attention"
-# Arguments by which attention starts equal to multi-head attention.
-SAME = {TalkingHeadsAttention: {"mixing_initializer": "identity"}}
 PARTS = "query", "key", "value"
 
 
@@ -421,17 +413,4 @@ def _check_start(model, count, plain, names, tensors, start):
     few = dict(num_layers=count, vocabulary_size=1, tie_output=True, suppress=())
     reference, embedding = CausalLM(**plain | few), names.table["token_embedding"] + ".weight"
     copy_weights(reference, tensors | {embedding: tensors[embedding][:1]}, names, strict=False)
-    x = np.random.default_rng(0).normal(size=(2, 16, model.hidden_dim)).astype("float32")
-    stacks = Stack(model.blocks[:count]), Stack(reference.blocks)
-    ours, theirs = (ops.convert_to_numpy(ops.cast(stack(x), "float32")) - x for stack in stacks)
-    difference = np.abs(ours - theirs).max() / np.abs(theirs).max()
-    if difference <= (1e-5 if model.compute_dtype == "float32" else 0.05):
-        return
-    heads = ", ".join(sorted({type(layer).__name__ for layer in model.decoder_stack.attentions}))
-    received = f"{heads}, whose first {count} blocks start {difference:.1%} away from the checkpoint's"
-    if start == "same":
-        raise ValueError(
-            "`start` may be 'same' only for attention that can compute what the checkpoint's does. "
-            f"Received: start='same' for {received}"
-        )
-    warnings.warn(f"Quality is lost until the model is trained. Received: {received}", stacklevel=3)
+    check_start(model.blocks[:count], reference.blocks, model.hidden_dim, start)

@@ -32,6 +32,7 @@ from keras_headattn.interop._sizes import (
     check_translator_sizes,
     t5_sizes,
 )
+from keras_headattn.interop._start import check_encoder_start
 from keras_headattn.interop._tables import (
     BERT,
     HEADS,
@@ -108,9 +109,11 @@ def from_pretrained(
 
     In a `CausalLM`, `"multi_head"` is the checkpoint's own attention, with its groups of keys and values. Another
     attention gets the query, key, value and output weights whose shapes agree; keys and values are repeated for heads
-    that share none, and averaged where more heads share them. If the first two blocks then compute something else than
-    the checkpoint's, on random input, a `UserWarning` says by how much. `attention_arguments` are added to the
-    checkpoint's. Settings of rotary positions are read in both forms of `config.json`.
+    that share none, and averaged where more heads share them. `attention_arguments` are added to the checkpoint's.
+    Settings of rotary positions are read in both forms of `config.json`.
+
+    If the first two blocks, of an encoder-decoder's encoder, compute something else than with the checkpoint's own
+    attention, on random input, a `UserWarning` says by how much.
 
     Args:
         path: str or path of a folder, or of a TensorFlow 1 or t5x checkpoint. Download from Hugging Face's hub first.
@@ -170,10 +173,20 @@ def from_pretrained(
         raise ValueError(f"`start` is for language models alone. Received: start={start!r} for {kind}")
     if head is not None and kind not in ENCODERS:
         raise ValueError(f"`head` is for BERT, RoBERTa, ELECTRA and ModernBERT. Received: head={head!r} for {kind}")
+    of_checkpoint = functools.partial(make, kind, config, path, tensors, "multi_head", None, ignore)
     model, names, tensors, *checks = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     for check in checks:
         check()
+    if kind not in LAYOUTS:
+
+        def make_few(sizes):
+            others = {name: x for name, x in overrides.items() if not name.endswith("attention")}
+            few, names, tensors = of_checkpoint(others | sizes)
+            copy_weights(few, tensors, names, strict=False)
+            return few
+
+        check_encoder_start(model.encoder if head else model, report.initialised, make_few)
     return (model, report) if return_report else model
 
 

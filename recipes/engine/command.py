@@ -6,7 +6,9 @@ import dataclasses
 import importlib.util
 import itertools
 import os
+import re
 import sys
+import warnings
 from collections.abc import Callable
 
 from keras_headattn._files import decode_lines
@@ -117,8 +119,11 @@ def make_parser(name, doc):
 def one_line_errors(again=False, filters=False):
     """Ends the process with one line where a user's mistake raises an error, and with 130 after Ctrl-C.
 
+    Warnings, too, are one line, without the place in the program.
+
     `again`: the same command goes on after an interruption. `filters`: the output may be cut short, as by `| head`.
     """
+    format_warning, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
         yield
     except BrokenPipeError:  # the reader has ended
@@ -130,6 +135,13 @@ def one_line_errors(again=False, filters=False):
     except KeyboardInterrupt:
         print("\nInterrupted." + (" Run the same command to continue." if again else ""), file=sys.stderr)
         sys.exit(130)
+    finally:
+        warnings.formatwarning = format_warning
+
+
+def _format_warning(message, *_):
+    """Returns the line of a warning, with the option for what it says of arguments of attention."""
+    return re.sub(r"Give the attention `(\S+)`", r"Give --attention-arguments \1", f"warning: {message}\n")
 
 
 def sentences_in(file):

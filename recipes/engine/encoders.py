@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import warnings
 
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
@@ -12,6 +13,7 @@ from keras_headattn._files import read_json, write_atomically
 from keras_headattn._optional import optional_import
 from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
+from keras_headattn.interop._start import BLOCKS, check_start
 from keras_headattn.models import (
     BERT_SIZES,
     MODERNBERT_SIZES,
@@ -73,7 +75,10 @@ def read_encoder(checkpoint, pooler=False, weights=True, **arguments):
     if run_settings(checkpoint) is None:
         kind = kind_of(checkpoint)
         without = {} if kind == "modernbert" or kind == "bert" and pooler else {"pooler": False}
-        encoder = from_pretrained(checkpoint, **arguments, **without)
+        with warnings.catch_warnings():
+            if not weights:
+                warnings.simplefilter("ignore")
+            encoder = from_pretrained(checkpoint, **arguments, **without)
     else:
         there, kind = _of_run(pathlib.Path(checkpoint, "model.keras"))
         if isinstance(there, Bert):
@@ -114,6 +119,8 @@ def _copy(there, encoder):
             missing.append(name)
     if missing:
         print(f"Not in the run, and initialised: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}")
+    if missing or type(encoder.blocks[0].attention) is not type(there.blocks[0].attention):
+        check_start(encoder.blocks[:BLOCKS], there.blocks[:BLOCKS], encoder.hidden_dim)
 
 
 def make_encoder(config, vocabulary_size, head, pooler=False):

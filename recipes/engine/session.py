@@ -8,6 +8,7 @@ import shutil
 import statistics
 import sys
 import time
+import warnings
 
 import keras
 import tensorflow as tf
@@ -163,7 +164,9 @@ class Session(Run):
         arguments = dict(self.config.compile_arguments)
         jit_compile = default_jit() if jit_compile is None else jit_compile
         jit_compile = jit_compile if arguments["jit_compile"] is None else arguments["jit_compile"]
-        with self.strategy.scope():
+        with self.strategy.scope(), warnings.catch_warnings():
+            if self.has_checkpoint():  # what the model starts with does not matter
+                warnings.simplefilter("ignore")
             model = model()
             if not trainer and getattr(model, "inputs", None) is None:
                 model = f"{type(model).__name__}, which has no `inputs`"

@@ -3,7 +3,7 @@
     python -m recipes.lm --quick            a minute, to see that everything works
     python -m recipes.lm                    the embedded task: counting in number words
     python -m recipes.lm --config nano_cpu --train shakespeare.txt --attention talking_heads
-    python -m recipes.lm --checkpoint gpt2 --train mine.txt --attention talking_heads --learning-rate 1e-4
+    python -m recipes.lm --checkpoint gpt2 --train mine.txt --attention knocking_heads --learning-rate 1e-4
     python -m recipes.lm generate runs/lm --prompt "ROMEO:" --temperature 0.8 --top-k 20
     python -m recipes.lm export runs/lm
     python -m recipes.lm evaluate runs/lm --test other.txt --tasks blimp/

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -102,9 +103,18 @@ def test_attention_without_keys(folders):
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_attention_that_keeps_the_function(kind, attention, folders, models):
-    model = from_pretrained(folders[kind], attention=attention)
+    with warnings.catch_warnings(action="error"):
+        model = from_pretrained(folders[kind], attention=attention)
     real = ids() != 0 if kind == "bert" else ...  # outputs of padding are of no use
     np.testing.assert_allclose(outputs(model)[real], outputs(models[kind])[real], atol=2e-6)
+
+
+@pytest.mark.parametrize("kind, attention, remedy", [
+    ("bert", "talking_heads", "Give the attention `mixing_initializer=identity`."), ("t5", "evolving", "docs/migrate"),
+])  # fmt: skip
+def test_attention_that_starts_elsewhere(kind, attention, remedy, folders):
+    with pytest.warns(UserWarning, match=rf"first 2 blocks start \d+\.\d% away from the checkpoint's\. {remedy}"):
+        from_pretrained(folders[kind], attention=attention)
 
 
 def test_the_map_initializer(folders):

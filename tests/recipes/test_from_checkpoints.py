@@ -5,6 +5,7 @@ Those that begin with a T5 or with a run are in `test_glue_parts.py` and `test_p
 """
 
 import json
+import warnings
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from keras_headattn.interop import to_hugging_face
 from keras_headattn.models import Bert
+from recipes.engine.command import _format_warning
 from recipes.glue import __main__ as glue
 from recipes.rationales import __main__ as rationales
 from recipes.rationales.demo import reviews
@@ -71,6 +73,19 @@ def test_rationales(checkpoint, documents, tmp_path, monkeypatch, capsys):
     options = ["--kinds", "attention", "cls", "gradient"]
     printed = run_here(rationales.main, capsys, "explain", tmp_path / "run", tmp_path / "texts.txt", *options)
     assert json.loads(printed)["words"] == "the plot was dull .".split()
+
+
+def test_other_heads(checkpoint, tmp_path):
+    """A run says once, in a line, which option keeps what the checkpoint computes."""
+    (tmp_path / "texts.csv").write_text("text,label\n" + "the plot was dull .,a\nit was good .,b\n" * 20)
+    given = ["--train", tmp_path / "texts.csv", "--checkpoint", checkpoint[0], "--attention", "talking_heads"]
+    given += ["--epochs", 1, "--max-length", 20, "--export", "none", "--dry-run"]
+    for arguments in ([], ["--attention-arguments", "mixing_initializer=identity"]):
+        with warnings.catch_warnings(record=True, action="always") as warned:
+            glue.main([*map(str, given), *arguments])
+        (*lines,) = (_format_warning(warning.message) for warning in warned if "Quality" in str(warning.message))
+        assert len(lines) == (not arguments)
+        assert all(line.endswith("Give --attention-arguments mixing_initializer=identity.\n") for line in lines)
 
 
 def test_glue(checkpoint, tmp_path, monkeypatch):
