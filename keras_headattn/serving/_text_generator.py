@@ -159,11 +159,12 @@ def export_generator(
 
     Its signatures:
 
-    - `serving_default`: strings `prompts` `(B,)` and optional int32 `seed` `()` to strings `texts` `(B, num_samples)`,
-      what goes on after each prompt, float32 `scores` and int32 `lengths` `(B, num_samples)`, log probabilities and
-      numbers of tokens, and boolean `is_cut` `(B,)`, True if the beginning of a prompt was left out;
-    - `generate`, without a `beam_size`: the same with further optional scalars, float32 `temperature`, int32 `top_k` (0
-      for none), float32 `top_p` (1 for none) and int32 `max_tokens`. In Python all inputs are needed;
+    - `serving_default`: strings `prompts` `(B,)` to strings `texts` `(B, num_samples)`, what goes on after each prompt,
+      float32 `scores` and int32 `lengths` `(B, num_samples)`, log probabilities and numbers of tokens, and boolean
+      `is_cut` `(B,)`, True if the beginning of a prompt was left out. Its seed is the generator's;
+    - `generate`, without a `beam_size`: the same of `prompts` and scalars, int32 `seed`, float32 `temperature`, int32
+      `top_k` (0 for none), float32 `top_p` (1 for none) and int32 `max_tokens`. TensorFlow Serving fills in those that
+      a gRPC request leaves out; requests over REST and calls in Python need all;
     - `score`: strings `texts` `(B,)` to float32 `scores` `(B,)`, log probabilities, and `token_scores` `(B, n)`, 0 at
       padding;
     - with `attention`, `attention`: strings `prompts` `(B,)` to the first of `texts` `(B,)`, its `scores` `(B,)`,
@@ -188,26 +189,26 @@ def export_generator(
     tf.saved_model.load(path).signatures["serving_default"](prompts=tf.constant(["ROMEO:"]))["texts"]
     ```
     """
-    generator = TextGenerator(model, tokenizer, **generator_arguments).generator
-    text, seed, own = _generate_text(generator, tokenizer), tf.constant(generator.seed), generator.request()
+    write = TextGenerator(model, tokenizer, **generator_arguments)
+    generator, seed, own = write.generator, tf.constant(write.generator.seed), write.generator.request()
 
-    def call(prompts, seed=seed):
-        return text(prompts, seed)
+    def call(prompts):
+        return write._text(prompts, seed)
 
     def generate(prompts, seed=seed, temperature=own["temperature"], top_k=own["top_k"], top_p=own["top_p"],
                  max_tokens=own["max_tokens"]):  # fmt: skip
-        return text(prompts, seed, temperature, top_k, top_p, max_tokens)
+        return write._text_of_request(prompts, seed, temperature, top_k, top_p, max_tokens)
 
     def score(texts):
         return _score(generator, tokenizer, texts)
 
-    signatures: dict[str, Any] = {"serving_default": (call, [PROMPTS, SEED]), "score": (score, [TEXTS])}
+    signatures: dict[str, Any] = {"serving_default": (call, [PROMPTS]), "score": (score, [TEXTS])}
     if not generator.beam_size:
         signatures["generate"] = generate, [PROMPTS, SEED, *OPTIONS]
     if attention:
         read = functools.partial(_read_prompts, generator, tokenizer)
         signatures["attention"] = generation_attention(generator, tokenizer, read), [PROMPTS]
-    requests = [request | {"seed": np.int32(0)} for request in batches("prompts", ["a"], warmup_batch_sizes)]
+    requests = [*batches("prompts", ["a"], warmup_batch_sizes)]
     return save_signatures(signatures, folder, [tokenizer], run, {"serving_default": requests})
 
 

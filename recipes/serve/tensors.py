@@ -41,13 +41,14 @@ def to_tensors(request, specs):
     if len(specs) == 1 and not _is_object(columns):
         columns = {next(iter(specs)): columns}
     if not _is_object(columns) or columns.keys() != specs.keys():
-        keys, received = ", ".join(sorted(specs)), reprlib.repr(columns)
-        raise HTTPException(400, f"The inputs must be objects with the keys {keys}. Received: {received}")
+        received = _described(columns, specs)
+        raise HTTPException(400, f"The inputs must be objects with the keys {_keys(specs)}. Received: {received}")
     arrays = {name: _array(name, columns[name], spec.dtype) for name, spec in specs.items()}
     for name, array in arrays.items():
         if not specs[name].shape.is_compatible_with(array.shape):
             shape = ", ".join("?" if size is None else str(size) for size in specs[name].shape)
-            raise HTTPException(400, f"Input {name} must be of shape ({shape}). Received: shape {array.shape}")
+            columns = " Give 'inputs', not 'instances'." if is_rows and not shape else ""
+            raise HTTPException(400, f"Input {name} must be of shape ({shape}).{columns} Received: shape {array.shape}")
     return arrays, is_rows
 
 
@@ -59,9 +60,19 @@ def _columns(instances, specs):
         return instances
     for index, row in enumerate(instances):
         if not _is_object(row) or row.keys() != specs.keys():
-            keys = ", ".join(sorted(specs))
-            raise HTTPException(400, f"'instances' [{index}] must have the keys {keys}. Received: {reprlib.repr(row)}")
+            received = _described(row, specs)
+            raise HTTPException(400, f"'instances' [{index}] must have the keys {_keys(specs)}. Received: {received}")
     return {name: [row[name] for row in instances] for name in specs}
+
+
+def _keys(specs):
+    return ", ".join(sorted(specs))
+
+
+def _described(value, specs):
+    """Returns a value that should be an object with these keys, and which it lacks."""
+    missing = _is_object(value) and ", ".join(sorted(specs.keys() - value.keys()))
+    return reprlib.repr(value) + (f", without {missing}" if missing else "")
 
 
 def _is_object(value):

@@ -21,7 +21,9 @@ import json, sys
 sys.modules["keras_headattn"] = sys.modules["tensorflow_text"] = None
 import tensorflow as tf
 call = tf.saved_model.load(sys.argv[1]).signatures
-found = call["serving_default"](prompts=tf.constant(["one, two", "a", "\u00e9t\u00e9"]), seed=tf.constant(7))
+options = dict(seed=7, temperature=0.9, top_k=20, top_p=1.0, max_tokens=9)
+options = {name: tf.constant(value) for name, value in options.items()}
+found = call["generate"](prompts=tf.constant(["one, two", "a", "\u00e9t\u00e9"]), **options)
 scores = call["score"](texts=tf.constant(["one, two"]))
 texts = [text.decode("utf-8", "replace") for text in found["texts"].numpy()[:, 0]]
 print(json.dumps([texts, scores["scores"].numpy().tolist()]))
@@ -119,10 +121,13 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     process = run_python("-c", PROGRAM, path)
     assert process.returncode == 0, process.stderr
     texts, scores = json.loads(process.stdout)
-    assert texts == [row[0] for row in write(PROMPTS, seed=7)]
+    options = dict(seed=7, temperature=0.9, top_k=20, top_p=1.0, max_tokens=9)
+    assert texts == [row[0] for row in write(PROMPTS, **options)]
     np.testing.assert_allclose(scores, [write.score(["one, two"])[0].sum()], rtol=1e-5)
     signatures = tf.saved_model.load(path).signatures
-    empty = dict(prompts=tf.constant([], tf.string), seed=tf.constant(0))
+    empty = dict(prompts=tf.constant([], tf.string))
+    plain = signatures["serving_default"](prompts=tf.constant(PROMPTS))["texts"].numpy()
+    assert [text.decode("utf-8", "replace") for text in plain[:, 0]] == [texts[0] for texts in write(PROMPTS)]
     assert signatures["serving_default"](**empty)["texts"].shape == (0, 2)
     asked = dict(prompts=tf.constant(["one"]), seed=tf.constant(7), temperature=tf.constant(0.5), top_k=tf.constant(9))
     asked |= dict(top_p=tf.constant(0.9), max_tokens=tf.constant(3))

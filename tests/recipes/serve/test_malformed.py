@@ -73,6 +73,7 @@ def text(value):
     ({"instances": [1] * 1025}, "may have 1024 rows. Received: 1025"),
     ({"signature_name": "mixed", "instances": [1]}, "with the keys flag, ids"),
     ({"signature_name": "mixed", "inputs": [1]}, "with the keys flag, ids"),
+    ({"signature_name": "mixed", "inputs": {"ids": [1]}}, r"keys flag, ids. Received: {'ids': \[1\]}, without flag$"),
     (mixed([1, 2**31], True), "Input ids: Python integer 2147483648 out of bounds for int32"),
     (mixed([1, 2.0], True), "It must be int32. Received: 2.0"),
     (mixed([1], True), "must be of equal sizes"),
