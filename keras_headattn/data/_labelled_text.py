@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import itertools
 import pathlib
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Self
 
@@ -198,6 +199,12 @@ def _rows(path, format, header, columns, encoding, delimiter):
         rows = _named(path, rows, header)
     for location, row in rows:
         for name, column in columns.items():
+            if column not in row and header and format in ("csv", "tsv"):
+                raise ValueError(
+                    f"Line 1 of {path} must name the column {column!r}. Give --{name}-column (`{name}`), or for "
+                    "a file without names --no-header (`header=False`) with --text-column 1 --label-column 2, say. "
+                    f"Received: the columns {textwrap.shorten(', '.join(row), 200, placeholder=' ...')}"
+                )
             if column not in row:
                 raise ValueError(
                     f"Give --{name}-column (`{name}`): {location} has the columns {', '.join(row)}. "

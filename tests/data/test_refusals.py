@@ -49,8 +49,8 @@ test_others = refusals(
 @pytest.mark.parametrize("name, text, place, received", [
     ("a.csv", "text,label\nx,a\ny\n", "a.csv, line 3", "1"),
     ("a.csv", "text,label\nx,\n", "a.csv, line 2", "label=''"),
-    ("a.csv", "text,class\nx,a\n", "--label-column (`label`): {}, line 2 has the columns text, class", "no 'label'"),
-    ("a.csv", "review;class\nx;a\n", "--text-column (`text`): {}, line 2 has the columns review, class", "no 'text'"),
+    ("a.csv", "text,class\nx,a\n", "{} must name the column 'label'. Give --label-column", "text, class"),
+    ("a.csv", "review;class\nx;a\n", "{} must name the column 'text'. Give --text-column", "review, class"),
     ("a.csv", "text,text\n", "a.csv", "text, text"),
     ("a.tsv", "text\tlabel\nx\ta\tb\n", "a.tsv, line 2", "3"),
     ("a.jsonl", "[1]\n", "a.jsonl, line 1", "[1]"),
