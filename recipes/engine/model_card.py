@@ -120,7 +120,7 @@ def _data(run, config):
         rows = [
             [name, f"{part.get('examples', 0):,}", part.get("sha256", "")] for name, part in read_json(path).items()
         ]
-        yield _table(["set", "examples", "SHA-256 of its content"], rows)
+        yield _table(["set", run.recipe.unit, "SHA-256 of its content"], rows)
 
 
 def _scores(run):

@@ -45,6 +45,7 @@ class Recipe:
         embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
         quick: dictionary of the settings of `--quick`.
         quick_data: dictionary of those for data that are not embedded, besides.
+        unit: str, what the sizes of data sets count.
         files: names of the files that a run's folder has besides those of every recipe.
         check_files: function of the settings that opens the files they name, and raises an `OSError` or a `ValueError`
             if one cannot be read.
@@ -63,6 +64,7 @@ class Recipe:
     embedded: str | None = None
     quick: dict = dataclasses.field(default_factory=dict)
     quick_data: dict = dataclasses.field(default_factory=dict)
+    unit: str = "examples"
     files: tuple = ()
     check_files: Callable = lambda config: None
     evaluated: tuple = ()

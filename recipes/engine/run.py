@@ -14,7 +14,7 @@ import keras
 
 from keras_headattn._files import atomic_path, read_json, remove_halves, sync, write_atomically
 from keras_headattn.utils import save_weights
-from recipes.engine.config import load_config, save_config
+from recipes.engine.config import flag, load_config, save_config
 
 _CLEARING = ".clearing"  # config.json while a run is being removed
 _LOCK = ".lock"
@@ -65,9 +65,10 @@ class Run:
         """Checks that no trained run with other settings is in the folder."""
         different = self._differences(config)
         if different and self.is_trained():
+            why = " The learning rate here falls until the last of --epochs." if "epochs" in different else ""
             raise ValueError(
-                f"{self.folder} holds a run with other settings. Give these, or another --run, or remove the folder. "
-                f"Received: {', '.join(different)}"
+                f"{self.folder} holds a run with other settings. Give these, or another --run, or remove the folder."
+                f"{why} Received: {', '.join(different.values())}"
             )
 
     def check_data(self, data):
@@ -78,9 +79,12 @@ class Run:
         known = self._known_data() if self.is_trained() else {}
         for name in sorted(data.keys() & known.keys()):
             if data[name] != known[name]:
+                config = self.read_config()
+                value = getattr(config, config.data)
+                files = f" of {flag(config.data)} {' '.join(value) if isinstance(value, tuple) else value}"
                 raise ValueError(
-                    "The data of this run have changed. Give those that it was begun with, or another --run. "
-                    f"Received: {name} data of {_size(data[name], known[name])}, in {self.folder}"
+                    "The data of this run have changed. Give those that it was begun with, or another --run. Received: "
+                    f"{name} data{files}: {_size(data[name], known[name], self.recipe.unit)}, in {self.folder}"
                 )
 
     def start(self, config, data=None):
@@ -200,11 +204,11 @@ class Run:
         path = self.folder / "config.json"
         old = self.read_config() if path.exists() else config
         then, now = _by_name(old), _by_name(config)
-        return [
-            f"{name}={then.get(name)!r} (now {now.get(name)!r})"
+        return {
+            name: f"{name}: the folder has {then.get(name)!r}, you gave {now.get(name)!r}"
             for name in then | now
             if then.get(name) != now.get(name)
-        ]
+        }
 
     def read_config(self):
         """Reads the settings of a run that has been started."""
@@ -306,10 +310,10 @@ def try_folder(name, folder, leave=True):
         raise OSError(f"{name} must be a folder that can be written to. Received: {folder} ({reason})") from None
 
 
-def _size(now, then):
+def _size(now, then, unit):
     if now["examples"] != then["examples"]:
-        return f"{now['examples']:,} examples in place of {then['examples']:,}"
-    return f"as many examples, {now['examples']:,}, which are not the same"
+        return f"{now['examples']:,} {unit} in place of {then['examples']:,}"
+    return f"as many {unit}, {now['examples']:,}, which are not the same"
 
 
 def _by_name(config):

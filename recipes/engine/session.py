@@ -19,6 +19,7 @@ from keras_headattn.serving import check_export_folder
 from keras_headattn.training import Model, default_jit, gather, is_chief, leave_together
 from recipes.engine.callbacks import check_select, final_epochs, finish, has_stalled, make_callbacks
 from recipes.engine.command import program
+from recipes.engine.config import passing_on
 from recipes.engine.data import fingerprint
 from recipes.engine.exporting import export
 from recipes.engine.loggers import RunLoggers
@@ -71,11 +72,20 @@ class Session(Run):
             print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
         if self.is_chief:
             for folder in self.config.export_folders:
-                check_export_folder(folder, self.config.run)
+                with passing_on("export"):
+                    check_export_folder(folder, self.config.run)
             if self.afresh:
                 self.set_aside()
             self.start(self.config, data)
         return corpora
+
+    def check(self, config):
+        super().check(config)
+        if self.model.exists() and not self.has_checkpoint() and not self._is_trained():
+            raise ValueError(
+                "The run has finished, and has no checkpoint to go on from for more epochs. Give another --run, or at "
+                f"most --epochs {len(self.history())}. Received: --epochs {config.epochs} without {self.checkpoints}"
+            )
 
     def once(self, make):
         """Calls a function that reads or makes files of the run: on the first worker before the others."""

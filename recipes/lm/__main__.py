@@ -48,6 +48,7 @@ RECIPE = Recipe(
         learning_rate=3e-3,
         model_arguments=dict(num_layers=2, hidden_dim=64, intermediate_dim=128),
     ),
+    unit="characters",
     files=("tokenizer.json", "train.bin", "train.json", "validation.bin", "validation.json"),
     check_files=check_files,
     evaluated=("test", "stride", "tasks", "shots"),

@@ -12,6 +12,7 @@ import numpy as np
 from keras_headattn._files import decode_lines, parse_json, read_json
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.interop import tokenizer_of
+from keras_headattn.interop._checkpoints import check_checkpoint
 from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer, train_byte_pairs
 from recipes.engine.data import Corpora, checksum, decompressed, named_apart, named_files
 from recipes.engine.encoders import saved_tokenizer
@@ -213,7 +214,7 @@ def write_files(run, corpora, tokenizer):
     for name, corpus in (("train", corpora.train), ("validation", corpora.validation)):
         path = run.folder / f"{name}.bin"
         if not isinstance(corpus, TokenFile):
-            if not path.with_suffix(".json").exists():
+            if not all(path.with_suffix(ending).exists() for ending in (".json", ".bin")):
                 with naming(name):
                     write_tokens(path, corpus, tokenizer)
             corpus = TokenFile(path, tokenizer)
@@ -238,6 +239,8 @@ def naming(name):
 
 def check_files(config):
     """Checks that the files of a run can be opened, reads tasks, and compares the tokenizer with what it is for."""
+    if config.checkpoint:
+        check_checkpoint(config.checkpoint, "--checkpoint", "openai-community/gpt2")
     tokenizer = given_tokenizer(config)
     if config.marks_documents and tokenizer is not None and max(tokenizer.bos_id, tokenizer.eos_id) < 0:
         raise ValueError(

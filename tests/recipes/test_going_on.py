@@ -61,11 +61,24 @@ def test_nothing_is_exported_again(finished, recipe):
     assert files(finished) == before and [path.name for path in (finished / "out").iterdir()] == ["1"]
 
 
+def test_more_epochs_need_a_checkpoint(finished, recipe):
+    """A run whose checkpoints were removed does not begin anew."""
+    before = files(finished / "run")
+    (finished / "run" / "checkpoints").rename(finished / "away")
+    try:
+        message = recipe(*command(finished), "--epochs", 2)
+        assert "no checkpoint to go on from" in message and "another --run, or at most --epochs 1. Received" in message
+        assert "nothing is left to do" in recipe(*command(finished))
+    finally:
+        (finished / "away").rename(finished / "run" / "checkpoints")
+    assert files(finished / "run") == before
+
+
 @pytest.mark.parametrize(
     "rows, names, found",
     [
-        (20, ("A", "B"), "training data of as many examples, 32, which are not the same"),
-        (30, ("good", "bad"), "training data of 48 examples in place of 32"),
+        (20, ("A", "B"), "training data of --train {}: as many examples, 32, which are not the same"),
+        (30, ("good", "bad"), "training data of --train {}: 48 examples in place of 32"),
     ],
 )
 def test_data_that_changed_are_refused(rows, names, found, finished, recipe):
@@ -73,7 +86,7 @@ def test_data_that_changed_are_refused(rows, names, found, finished, recipe):
     write(finished / "a.csv", rows, names)
     try:
         for arguments in (command(finished), [*command(finished), "--epochs", 3], ["evaluate", finished / "run"]):
-            assert found in recipe(*arguments)
+            assert found.format(finished / "a.csv") in recipe(*arguments)
     finally:
         (finished / "a.csv").write_text(data)
     assert files(finished / "run") == before

@@ -53,7 +53,7 @@ def test_a_recipe_of_ones_own(recipe, tmp_path, capsys):
     )
     assert "accuracy 1.0000" in run_here(recipe.main, capsys, "evaluate", tmp_path / "run", "--test", test)
     other = [*files, *size, *where, "--seed", 3]
-    assert "seed=0 (now 3)" in run_here(recipe.main, capsys, *other)
+    assert "seed: the folder has 0, you gave 3" in run_here(recipe.main, capsys, *other)
     assert "no such file" in run_here(recipe.main, capsys, "--train", "none.txt", "--validation", test).lower()
 
 

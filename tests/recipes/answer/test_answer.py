@@ -68,7 +68,7 @@ def test_the_same_command_has_nothing_left_to_train(quick, recipe):
     same = ["--quick", "--attention", "evolving", "--attention-arguments", "alpha=0.1", "beta=0.1"]
     same += ["--max-examples", 120, "--run", quick[0] / "run", "--export", "none"]
     assert "no epoch left" in recipe(*same)
-    assert "stride=10 (now 7)" in recipe(*same, "--stride", 7)
+    assert "stride: the folder has 10, you gave 7" in recipe(*same, "--stride", 7)
 
 
 def test_questions_of_others(quick, recipe, tmp_path):

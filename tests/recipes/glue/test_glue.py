@@ -60,7 +60,8 @@ def test_the_same_command_has_nothing_left_to_train(quick, recipe):
     arguments = ["--attention", "evolving", "--attention-arguments", "alpha=0.1", "beta=0.1", "--epochs", 1]
     same = ["--quick", "--task", "paraphrase", *arguments, "--max-examples", 640, "--run", quick[0] / "run"]
     assert "no epoch left" in recipe(*same, "--export", "none")
-    assert "seed=0 (now 4)" in recipe(*same, "--seed", 4)
+    assert "seed: the folder has 0, you gave 4" in recipe(*same, "--seed", 4)
+    assert "falls until the last of --epochs. Received: epochs: the folder has 1" in recipe(*same, "--epochs", 2)
 
 
 def test_evaluating_and_classifying_others(quick, recipe, tmp_path):

@@ -51,7 +51,7 @@ def test_the_same_command_has_nothing_left_to_train(quick, recipe):
     printed = recipe("--quick", "--run", quick[0] / "run", "--export", "none")
     assert "no epoch left" in printed
     assert (quick[0] / "run" / "history.json").read_text() == before
-    assert "seed=0 (now 4)" in recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
+    assert "seed: the folder has 0, you gave 4" in recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
 
 
 def test_evaluating_other_images_and_naming_damaged_ones(quick, recipe, tmp_path):

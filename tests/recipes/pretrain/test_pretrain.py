@@ -86,7 +86,7 @@ def test_tensorboard_shows_losses_and_heads(quick):
 def test_the_same_command_has_nothing_left_to_train(quick, recipe):
     same = ["--quick", "--repulsive", "svgd", "--run", quick[0] / "run", "--export", quick[0] / "exported"]
     assert "no epoch left" in recipe(*same)
-    assert "repulsive='svgd' (now 'none')" in recipe("--quick", "--run", quick[0] / "run")
+    assert "repulsive: the folder has 'svgd', you gave 'none'" in recipe("--quick", "--run", quick[0] / "run")
 
 
 def test_what_is_exported(quick, recipe, tmp_path):

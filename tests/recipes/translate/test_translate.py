@@ -199,7 +199,7 @@ def test_exporting_again_needs_no_data(quick, recipe):
 
 def test_a_folder_of_other_settings_is_refused(quick, recipe):
     message = recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
-    assert message.startswith("error: ") and "seed=3 (now 4)" in message
+    assert message.startswith("error: ") and "seed: the folder has 3, you gave 4" in message
 
 
 @pytest.mark.parametrize(
