@@ -186,9 +186,10 @@ class RowBatches(keras.utils.PyDataset):
 
     def summary(self) -> str:
         """Returns a summary of ids and batches as text."""
+        times = f"{len(self) / self._num_batches:.3g}"
         return (
             f"{len(self.tokens):,} tokens; {len(self):,} batches an epoch of {self.batch_size} rows of {self.length}, "
-            f"{len(self) / self._num_batches:.3g} times over the text"
+            f"{'once' if times == '1' else f'{times} times'} over the text"
         )
 
     def dataset(self) -> tf.data.Dataset:

@@ -389,8 +389,8 @@ def check_arguments(option, arguments, known, owner, words=()):
 def suggestion(name, names):
     """Returns `" (did you mean alpha?)"` for `alhpa`; `""` where no name is near.
 
-    >>> suggestion("alhpa", ["alpha", "beta"])
-    ' (did you mean alpha?)'
+    >>> suggestion("alhpa", ["alpha", "beta"]), suggestion("mixing", ["alpha", "mixing_initializer"])
+    (' (did you mean alpha?)', ' (did you mean mixing_initializer?)')
     """
-    near = difflib.get_close_matches(name, names, 1)
+    near = difflib.get_close_matches(name, names, 1) or [other for other in names if other.startswith(f"{name}_")]
     return f" (did you mean {near[0]}?)" if near else ""

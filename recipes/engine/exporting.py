@@ -16,6 +16,7 @@ from recipes.engine.model_card import card
 
 CARD = "README.md"
 HALF = ".new."  # begins the names of folders that a version is made in
+INPUTS = {"_ids": " (the same model of token ids)", "_tensors": " (the same model of pixels)"}
 PLAIN = BytePairTokenizer, ByteTokenizer, CharacterTokenizer, WordTokenizer  # in need of TensorFlow alone
 # A server has TensorFlow and the packages that the model needs.
 PROGRAM = """
@@ -58,8 +59,9 @@ def export(run, config, model, write, page=None, notes=()):
         finally:
             shutil.rmtree(stage, ignore_errors=True)
     run.note_finished({"exporting": None, **dict(notes)})
-    for path in versions:
-        print(f"{'SavedModel' if (path / 'saved_model.pb').exists() else 'Checkpoint'}: {path}")
+    for path, ending in zip(versions, config.EXPORTED, strict=True):
+        kind = "SavedModel" if (path / "saved_model.pb").exists() else "Checkpoint"
+        print(f"{kind}: {path}{INPUTS.get(ending, '')}")
     if page is not None:
         show_page(config.export_folder, page)
 

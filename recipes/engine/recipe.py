@@ -15,7 +15,7 @@ from keras_headattn._files import check_local
 from keras_headattn._sentences import read_sentences
 from keras_headattn.training import make_strategy
 from recipes.engine.command import Command, run_command
-from recipes.engine.config import add_options, load_config, override, suggestion
+from recipes.engine.config import add_options, flag, load_config, override, suggestion
 from recipes.engine.data import is_cached
 from recipes.engine.exporting import export
 from recipes.engine.loggers import check_loggers
@@ -99,6 +99,7 @@ class Recipe:
         """Checks files, attention and packages of loggers, before data are read."""
         check_attentions(config)
         check_loggers(config.loggers)
+        _check_data_files(config)
         self.check_files(config)
 
     def run_of(self, folder):
@@ -180,13 +181,13 @@ class Recipe:
             type=int,
             nargs="+",
             metavar="INT",
-            help="random seeds, each of a run in a folder below --run, without SavedModels; a table of means and "
-            "deviations ends them",
+            help="random seeds: a run of each in RUN/seed=INT, without SavedModels; then a table of their means",
         )
         group.add_argument(
             "--dry-run",
             action="store_true",
-            help="read the data, build the model and time a few steps; leave nothing but --records",
+            help="estimate of the time that training takes, from a few steps; nothing is kept"
+            + (" but --records" if "prepare" in self.commands else ""),
         )
         parser.add_argument("--afresh", action="store_true", help=argparse.SUPPRESS)  # for each run of --quick --seeds
 
@@ -255,6 +256,17 @@ class Recipe:
         self.check(config)
         quiet_tensorflow()
         prune(run, config, options.keep, options.by, options.output)
+
+
+def _check_data_files(config):
+    """Checks that the files of --train, --validation and --test are there."""
+    for field in fields(config):
+        if field.name in ("train", "validation", "test") and field.metadata["metavar"] in ("FILE", "PATH"):
+            value = getattr(config, field.name)
+            for path in value if isinstance(value, tuple) else [value] if value else []:
+                is_share = path.replace(".", "", 1).isdecimal()
+                if not (is_share or is_cached(path) or os.path.exists(path)):
+                    raise FileNotFoundError(f"There is no such file. Received: {flag(field.name)} {path}")
 
 
 def _add_prune(parser):

@@ -24,6 +24,7 @@ from recipes.engine.config import (
 )
 
 VALIDATION_SHARE = 0.1  # of --train, where nothing is said
+ATTENTION = "attention layer, whose name says how its heads work together (docs/layers.md)"
 REGULARIZERS = {"frobenius": Frobenius, "disagreement": Disagreement, "cosine": CosineSimilarity}
 
 
@@ -33,7 +34,7 @@ class Heads:
 
     title = "attention"
 
-    attention: str = option("multi_head", "attention layer, by the way its heads work together", tuple(ATTENTIONS))
+    attention: str = option("multi_head", ATTENTION, tuple(ATTENTIONS))
     attention_arguments: dict = option({}, "arguments of the attention layer, by name: alpha=0.1 kernel_size=5")
     num_heads: int | None = option(
         None, "number of attention heads; none: the default of the layer or model", at_least=1
@@ -45,13 +46,17 @@ class Heads:
     )
     attention_regularizer_arguments: dict = option(
         {},
-        "arguments of the regularizer, such as weight=0.3",
+        "arguments of the regularizer, explained by its class in keras_headattn.regularizers, such as weight=0.3",
         of={name: [cls] for name, cls in REGULARIZERS.items()},
     )
     repulsive: str = option(
         "none", "sampler that treats heads as particles which repel each other", ("none", "svgd", "spos", "sgld")
     )
-    repulsive_arguments: dict = option({}, "arguments of the sampler, such as repulsive_weight=0.1", of=[Repulsive])
+    repulsive_arguments: dict = option(
+        {},
+        "arguments of the sampler, explained by keras_headattn.optimizers.Repulsive, such as repulsive_weight=0.1",
+        of=[Repulsive],
+    )
 
     def unused(self, given):
         return {} if self.repulsive != "none" else {"repulsive_arguments": "is for --repulsive"}
@@ -127,7 +132,7 @@ class Devices:
     )
     compile_arguments: dict = option(
         {"jit_compile": None, "steps_per_execution": 1},
-        "arguments of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
+        "arguments of Keras's `compile`: steps_per_execution=8, or jit_compile=true for XLA (none: where it is faster)",
         changeable=True,
     )
     xla_cache: str | None = option(
@@ -378,7 +383,9 @@ class Files:
 
     train: tuple[str, ...] = option((), "files to train on, .gz too", metavar="FILE")
     validation: tuple[str, ...] = option((), "files for validation, or a share of --train, such as 0.1", metavar="FILE")
-    test: tuple[str, ...] = option((), "test files, each a test set of its name", changeable=True, metavar="FILE")
+    test: tuple[str, ...] = option(
+        (), "files to score the model on, each a test set named after it", changeable=True, metavar="FILE"
+    )
     embedded: bool = option(False, "train on synthetic data, made by code")
 
     def check(self):

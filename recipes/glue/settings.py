@@ -26,7 +26,7 @@ class Data(Texts):
 
     task: str | None = option(
         None,
-        "a task of GLUE, of which --train and so on have the columns, too; of the embedded data "
+        "GLUE task, in whose format --train and other files then are; or a task of the synthetic data, "
         f"{', '.join(NUMBER_TASKS)}; none: texts of your own",
         (*TASKS, *NUMBER_TASKS),
     )

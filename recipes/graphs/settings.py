@@ -29,7 +29,7 @@ class Graphs:
         (), "files or folders for validation, or a share of --train, such as 0.1", metavar="PATH"
     )
     test: tuple[str, ...] = option(
-        (), "test files or folders, each a test set of its name", changeable=True, metavar="PATH"
+        (), "files or folders to score the model on, each a test set named after it", changeable=True, metavar="PATH"
     )
     embedded: bool = option(False, "train on synthetic data: facts on invented people, made by code")
     format: str | None = option(None, "format of the files; none: by their ending", FORMATS, changeable=True)

@@ -57,7 +57,10 @@ class Pixels:
 
     image_size: int = option(224, "side of the square image that the model sees, in pixels", at_least=8)
     resized: int | None = option(
-        None, "shorter side before the crop, in pixels, when images are evaluated; none: see docs", at_least=8
+        None,
+        "shorter side in pixels to which images are resized before the crop of evaluation; none: 256 for a crop of "
+        "224, or in that proportion (docs/imagenet.md)",
+        at_least=8,
     )
     augmentation: str = option(
         "inception", "random crops; inception: of random area and aspect; pad_crop: for small images", AUGMENTATIONS
@@ -118,7 +121,8 @@ class Model:
 @settings(
     attention=option(
         "none",
-        "beside the 3 x 3 convolutions, or in the blocks of a ViT, which none makes multi_head",
+        "attention layer beside the 3 x 3 convolutions of a ResNet (none: convolutions alone), or in the blocks of a "
+        "ViT (none: multi_head)",
         ("none", *ATTENTIONS),
     ),
     epochs=100,
@@ -156,8 +160,8 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     optimizer_arguments: dict = optimizer_arguments({name: [cls] for name, cls in OPTIMIZERS.items()}, momentum=0.9)
     weight_decay: float = option(
         1e-4,
-        "weight decay; sgd: factor of half the squared weights in the loss, without normalisation; adamw, lamb: "
-        "decoupled, without biases either",
+        "rate of weight decay; sgd: L2 loss, half of the squared weights, without those of normalisation; adamw, lamb: "
+        "decoupled decay, without biases either",
         at_least=0,
     )
 

@@ -2,9 +2,18 @@
 
 import keras
 
+from keras_headattn.layers import ATTENTIONS, GraphAttention, ReAttention
 from keras_headattn.models import CAUSAL_SIZES, CausalLM
 from recipes.engine.config import option, settings
-from recipes.engine.settings import VALIDATION_SHARE, Files, NamedSizes, Settings, model_arguments, optimizer_arguments
+from recipes.engine.settings import (
+    ATTENTION,
+    VALIDATION_SHARE,
+    Files,
+    NamedSizes,
+    Settings,
+    model_arguments,
+    optimizer_arguments,
+)
 from recipes.lm.synthetic import TASKS
 
 # Those with heads that `--attention` can replace.
@@ -13,6 +22,7 @@ SIZES = {
     for name, arguments in CAUSAL_SIZES.items()
     if arguments().get("attention") in (None, "multi_head")
 }
+CAUSAL = tuple(name for name, cls in ATTENTIONS.items() if not issubclass(cls, GraphAttention | ReAttention))
 LEARNED = ("characters", "byte_pairs")  # tokenizers
 KINDS = ("line", "blank_line", "file", "record")  # of documents
 OF_CHECKPOINT = ("size", "tokenizer", "vocabulary_size", "num_heads")
@@ -35,7 +45,9 @@ class Text(Files):
     )
     embedded: bool = option(False, "train on synthetic data: counting in number words of twelve languages")
     synthetic: str | None = option(
-        None, "task made by code: blocks, to find the one with two letters, or recall of pairs", tuple(TASKS)
+        None,
+        "synthetic task in place of a text: blocks, to find the one with two letters, or recall of pairs",
+        tuple(TASKS),
     )
     documents: str | None = option(
         None,
@@ -49,7 +61,7 @@ class Text(Files):
         "of `prepare` or of a checkpoint",
         metavar="FILE",
     )
-    vocabulary_size: int = option(4_096, "largest number of byte pairs", at_least=257)
+    vocabulary_size: int = option(4_096, "largest number of tokens of --tokenizer byte_pairs", at_least=257)
     rows: str = option(
         "stream",
         "content of rows: a stream of all tokens, or documents, each row from the beginning of one, with some cut",
@@ -101,7 +113,11 @@ class Model:
 
     title = "model"
 
-    size: str = option("nano_cpu", "named size, whose vocabulary and positions fit the data", tuple(SIZES))
+    size: str = option(
+        "nano_cpu",
+        "named size of the model; its vocabulary and number of positions follow from the data",
+        tuple(SIZES),
+    )
     checkpoint: str | None = option(
         None,
         "folder of a pre-trained model in Hugging Face's format, to begin with its weights, sizes and tokenizer",
@@ -114,7 +130,8 @@ class Model:
 
 
 @settings(
-    epochs=10,
+    attention=option("multi_head", ATTENTION, CAUSAL),
+    epochs=option(10, "passes over the data; the learning rate is lowest after the last one", at_least=1),
     patience=None,
     learning_rate=1e-3,
     run="runs/lm",

@@ -16,7 +16,9 @@ class Series:
 
     train: str | None = option(None, "file to train on: .ts of UEA and TSER, or CSV", metavar="FILE")
     validation: str = option("0.2", "file for validation, or a share of the training series", metavar="FILE")
-    test: tuple[str, ...] = option((), "test files, each a test set of its name", changeable=True, metavar="FILE")
+    test: tuple[str, ...] = option(
+        (), "files to score the model on, each a test set named after it", changeable=True, metavar="FILE"
+    )
     embedded: bool = option(False, "train on synthetic data: the product of two marked values far apart")
     task: str = option("regression", "kind of prediction: a number or a class", TASKS)
     id_column: str | None = option(

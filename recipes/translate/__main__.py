@@ -243,6 +243,7 @@ RECIPE = Recipe(
         tensorboard=(),
         beam_size=2,
         records=None,
+        warmup_steps=150,
     ),
     quick_data=dict(
         max_sentences=5_000, vocabulary_size=2_000, tokens_per_batch=2048, learning_rate=4e-3, warmup_steps=100

@@ -34,7 +34,7 @@ MISTAKES = [
         "classify trian",
         "The commands are train, evaluate, export, prune, classify, explain. Received: trian (did you mean train",
     ),
-    ("classify --train {tmp}/a.csv --text-column review", "no 'review'"),
+    ("classify --train {tmp}/a.csv --text-column review", "must name the column 'review'. Give --text-column"),
     ("classify --train {tmp}/a.csv --run {tmp}/begun --seed 3", "holds a run with other settings. "),
     ("classify --encoder transformer --num-heads 7", "Received: num_heads=7 for a width of 32"),
     (
@@ -98,7 +98,18 @@ MISTAKES = [
         "tag --train {tmp}/a.conll --size bert_tiny",
         "a.conll, line 2 must have a word in column 1 and a tag in column last",
     ),
-    ("tag --train {tmp}/nosuch --size bert_tiny", "No such file. Give the path of a text file"),
+    (
+        "tag --train {tmp}/nosuch --size bert_tiny",
+        "There is no such file. Received: --train ",
+    ),
+    ("lm --train {tmp}/nosuch", "There is no such file. Received: --train "),
+    ("lm --train {tmp}/a.csv --test {tmp}/nosuch", "Received: --test "),
+    ("lm --checkpoint gpt2", "`--checkpoint` must be a checkpoint on this machine"),
+    ("lm --attention re_attention", "argument --attention: invalid choice: 're_attention'"),
+    (
+        "lm --attention talking_heads --attention-arguments mixing=identity",
+        "no such argument. Received: mixing (did you mean mixing_initializer?)",
+    ),
     ("tag --embedded --tag-column 2", "--tag-column is only for files. Received: "),
     ("tag --train {tmp}/a.conll --tag-column 1", "--word-column and --tag-column must differ. Received: 1 and 1"),
     ("tag --train {tmp}/a.conll --checkpoint nosuch", "`--checkpoint` must be a checkpoint on this machine"),

@@ -295,7 +295,7 @@ def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--train", "{tmp}/none.tsv", "--validation", "{tmp}/none.tsv"], "No such file"),
+    (["--train", "{tmp}/none.tsv", "--validation", "{tmp}/none.tsv"], "There is no such file. Received: --train"),
     (["--train", "{tmp}"], "--train needs --validation"),
     (["--test", "{tmp}"], "--test needs --train"),
     (["--num-heads", "7"], "--num-heads must divide"),

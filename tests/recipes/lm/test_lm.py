@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import re
 
 import keras
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.interop import to_hugging_face, tokenizer_of
+from keras_headattn.layers import ATTENTIONS
 from keras_headattn.models import CausalLM
 from keras_headattn.text import ByteTokenizer, CharacterTokenizer, train_byte_pairs
 from recipes.engine.run import Run
 from recipes.lm.__main__ import RECIPE, main
 from recipes.lm.data import read_tokenizer
 from recipes.lm.scoring import token_losses
+from recipes.lm.settings import CAUSAL
 from recipes.lm.train import prompts_of
 from tests.recipes.commands import quick_run, run_here
 
@@ -92,12 +95,19 @@ def test_training_on_files(recipe, tmp_path):
     """In byte pairs, with the loss in chunks, and no test set."""
     text = "\n".join(f"{i} and {i + 1} are {2 * i + 1}" for i in range(999))
     (tmp_path / "train.txt").write_text(text)
-    printed = recipe(
+    command = [
         "--quick", "--train", tmp_path / "train.txt", "--tokenizer", "byte_pairs", "--vocabulary-size", 300,
         "--epochs", 1, "--epoch-steps", 20, "--model-arguments", "num_layers=1", "loss_chunk_size=64", "positions=none",
         "--validation", 0.2, "--run", tmp_path / "run", "--export", "none",
-    )  # fmt: skip
+    ]  # fmt: skip
+    printed = recipe(*command)
     assert "300 different tokens" in printed and "\nvalidation: loss " in printed and "no test set" not in printed
+    (tmp_path / "run" / "train.bin").unlink()
+    assert "nothing is left to do" in recipe(*command)
+    assert "epochs: the folder has 1, you gave 2" in recipe(*command, "--epochs", 2)
+    (tmp_path / "train.txt").write_text(text + "0")
+    assert f"training data of --train {tmp_path}/train.txt: " in (message := recipe(*command))
+    assert re.search(r"[0-9,]+ characters in place of [0-9,]+, in ", message)
 
 
 def write_checkpoint(folder, text):
@@ -140,6 +150,9 @@ def test_a_checkpoint_with_other_heads(recipe, tmp_path):
     assert run.scores()["validation"]["loss"] == pytest.approx(expected, rel=1e-4), printed
     recipe(*given, "--epoch-steps", 60, "--learning-rate", 1e-2, "--run", tmp_path / "more")
     assert Run(tmp_path / "more", RECIPE).scores()["validation"]["loss"] < expected - 1
+    with pytest.warns(UserWarning, match="Quality is lost") as warned:
+        recipe(*given, "--attention", "real_former", "--attention-arguments", "--dry-run", "--run", tmp_path / "dry")
+    assert sum("Quality is lost" in str(warning.message) for warning in warned) == 1
     refused = recipe(*given, "--size", "nano")
     assert refused == "error: --size is that of --checkpoint. Received: size='nano'"
     assert "at most the 32 positions" in recipe(*given, "--length", 64, "--run", tmp_path / "other")
@@ -157,10 +170,20 @@ def test_losses_of_windows(stride):
         assert found[i - 1] == pytest.approx(np.log(np.exp(logits).sum()) - logits[ids[i]], rel=1e-5)
 
 
+def test_attention_that_is_offered():
+    """It is what the model takes."""
+    for name in ATTENTIONS:
+        message = ""
+        try:
+            CausalLM(9, 1, 8, num_heads=2, attention=name)
+        except ValueError as error:  # of other arguments that some need
+            message = str(error)
+        assert ("must be causal" in message) == (name not in CAUSAL)
+
+
 @pytest.mark.parametrize("given, message", [
     (("--stride", 65), "--stride must be from 1 to --length. Received: stride=65 with length=64"),
     (("--length", 512), "a smaller --length or --batch-size. Received: 369 tokens for 8 rows of 512"),
-    (("--attention", "re_attention"), "re-attention"),
     (("--size", "nano_cpu", "--num-heads", 3), "--num-heads must divide the width of the model"),
 ])  # fmt: skip
 def test_mistakes_are_reported_in_one_line(recipe, tmp_path, given, message):

@@ -94,7 +94,7 @@ def test_other_encodings(recipe, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--train", "{tmp}/none.ts"], "No such file"),
+        (["--train", "{tmp}/none.ts"], "There is no such file. Received: --train"),
         (["--validation", "1.5"], "a share between 0 and 1. Received: 1.5"),
         (["--test", "a.ts"], "--test needs --train"),
         (["--attention", "none", "--attention-arguments", "alpha=0.1"], "--attention-arguments need --attention"),
