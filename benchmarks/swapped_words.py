@@ -1,4 +1,4 @@
-"""Test of word scores on the embedded task of recipes.glue, whose truth is known: they should find swapped words.
+"""Test of word scores on the synthetic task of recipes.glue, whose truth is known: they should find swapped words.
 
     python -m recipes.glue --run runs/glue
     python -m benchmarks.swapped_words runs/glue
@@ -70,7 +70,7 @@ def main():
     from recipes.rationales.metrics import degenerate_baselines
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="folder of a finished run of recipes.glue on the embedded task")
+    parser.add_argument("run", help="folder of a finished run of recipes.glue on the synthetic task")
     options = parser.parse_args()
     quiet_tensorflow()
     predictor, texts, truth = read(options.run)

@@ -1,10 +1,10 @@
 """A paper's table: its rows trained one after the other, with the paper's own figures beside.
 
     python -m recipes.sweep evolving_table2 --images imagenet      a table of a paper, by its name
-    python -m recipes.sweep evolving_table2 --embedded --quick      on the data made by code, to see that it works
+    python -m recipes.sweep evolving_table2 --built-in --quick      on the data made by code, to see that it works
     python -m recipes.sweep --runs runs/mine --attentions multi_head interacting --heads 2 4 8      one of your own
 
-A table of a paper needs the paper's data or --embedded, which trains each row's attention on the task made by code.
+A table of a paper needs the paper's data or --built-in, which trains each row's attention on the task made by code.
 Without a name, every attention is trained with every number of heads by `recipes.translate`. An attention is a name
 that `--attention` takes there, or a name with arguments, such as `evolving:alpha=0.1,beta=0.2`; `multi_head:20` has
 keys 20 wide whatever the number of heads. All other options are those of the recipe that trains the rows.
@@ -57,7 +57,7 @@ from recipes.translate.__main__ import RECIPE as TRANSLATE
 WITH_TABLES = CLASSIFY, GLUE, GRAPHS, IMAGENET, LM, RATIONALES, TRANSLATE
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
-OF_DATA = {"checkpoint", "records", "score", "vocabulary_size"}  # settings of rows that are not for --embedded
+OF_DATA = {"checkpoint", "records", "score", "vocabulary_size"}  # settings of rows that are not for --built-in
 OWN = {"seed", "run", "export"}  # settings that the sweep sets
 WITHOUT_TEST = ("training", "validation")  # data of measures that need no test set
 NOTHING = {("training", "validation loss"): ""}  # what is drawn before a run has finished
@@ -152,8 +152,8 @@ def named_table(name):
 def _part_of(table, options):
     """Returns the table with the rows and columns that were asked for."""
     columns = getattr(options, "table_columns", None) or list(map(str, table.columns))
-    if getattr(options, "embedded", False):
-        table, columns = _embedded(table, columns)
+    if getattr(options, "built_in", False):
+        table, columns = _synthetic(table, columns)
     return dataclasses.replace(
         table,
         rows={name: changes for name, changes in table.rows.items() if name in (options.table_rows or table.rows)},
@@ -161,9 +161,9 @@ def _part_of(table, options):
     )
 
 
-def _embedded(table, columns):
+def _synthetic(table, columns):
     """Returns the table on the task made by code, with the names of its columns; those that are data become one."""
-    title = f"{table.title}; here on the embedded task"
+    title = f"{table.title}; here on the synthetic task"
     table = dataclasses.replace(table, title=title, published={}, measures=(), of_model=())
     if not any("{column}" in (row.get("config") or "") for row in table.rows.values()):
         return table, columns
@@ -223,10 +223,10 @@ def plan(recipe, table, options):
 
 
 def _settings_of(recipe, options, row, column):
-    """Returns the settings of a row; `--quick` keeps its own sizes, `--embedded` its data and sizes."""
+    """Returns the settings of a row; `--quick` keeps its own sizes, `--built-in` its data and sizes."""
     name, changes = row.get("config", options.config), {key: row[key] for key in row if key != "config"}
     name = name and name.format(column=column)
-    if getattr(options, "embedded", False):
+    if getattr(options, "built_in", False):
         config = recipe.named_config(name).changed(changes)
         heads = {field.name for field in dataclasses.fields(Heads)} - {"num_heads"} | set(_roles(config))
         changes = {key: changes[key] for key in changes if key not in OF_DATA}

@@ -1,7 +1,7 @@
 """Answers to questions about texts, by pre-trained encoders with any attention: SQuAD 1.1 and 2.0, and your own.
 
     python -m recipes.answer --quick          a minute, to see that everything works
-    python -m recipes.answer                  the embedded task: who has how many of what
+    python -m recipes.answer                  the synthetic task: who has how many of what
     python -m recipes.answer --train train-v2.0.json --validation dev-v2.0.json --checkpoint bert-base-uncased
     python -m recipes.answer --config bert_base_squad2 --train train-v2.0.json --validation dev-v2.0.json \\
         --checkpoint bert-base-uncased --attention evolving --attention-arguments alpha=0.1 beta=0.1
@@ -88,7 +88,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="number_questions",
+    built_in="number_questions",
     quick=dict(epochs=4, learning_rate=2e-3, size="bert_tiny", checkpoint=None, max_length=64, max_examples=2_000),
     quick_data=dict(max_examples=200, max_length=64, max_question_length=16, stride=32),
     files=("tokenizer.json", "vocab.txt", "threshold.json"),

@@ -10,7 +10,7 @@ from recipes.engine.settings import VALIDATION_SHARE
 
 def read_corpora(config):
     """Reads the questions that `config` names as `Corpora`. Without a test set, validation is scored."""
-    if config.data == "embedded":
+    if config.data == "built_in":
         made = number_questions(seed=config.split_seed)
         corpora = Corpora(made["train"], made["validation"], {"test": made["test"]})
     elif config.data == "tfds":

@@ -26,7 +26,7 @@ class Data(TextFiles, Examples):
         """Names of the test sets."""
         if self.data == "tfds":
             return self.test_splits
-        return list(named_files(self.test, "[.]json")) or ["test" if self.embedded else "dev"]
+        return list(named_files(self.test, "[.]json")) or ["test" if self.built_in else "dev"]
 
 
 @settings()
@@ -55,13 +55,13 @@ class Windows:
     run="runs/answer",
 )
 class AnswerConfig(Data, Windows, FineTuning):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
+    """Every setting of a run. Other values, of papers and of the synthetic task, are in the folder `configs`.
 
     The defaults are those of BERT's program for SQuAD (Devlin et al. 2019, section 4.2), with a batch of 32.
     """
 
     title = "training"
-    SOURCES = ("train", "tfds", "embedded")
+    SOURCES = ("train", "tfds", "built_in")
     MOST_USED = ("train", "validation", "test", "checkpoint", "batch_size", *Settings.MOST_USED)
 
     def check(self):

@@ -1,7 +1,7 @@
 """Classes, labels or numbers of texts, by a BiLSTM or a Transformer under additive multi-head attention.
 
     python -m recipes.classify --quick          a minute, to see that everything works
-    python -m recipes.classify                  the embedded task: which language a number is written in
+    python -m recipes.classify                  the synthetic task: which language a number is written in
     python -m recipes.classify --train train.csv --text-column review --label-column stars
     python -m recipes.classify --train train.csv --repulsive svgd --seeds 1 2 3 4 5
     python -m recipes.classify --train pairs.csv --second-column other --label-column similarity --predict number
@@ -41,7 +41,7 @@ RECIPE = Recipe(
     evaluate=evaluate,
     write=write,
     predictor=load_predictor,
-    embedded="number_words",
+    built_in="number_words",
     quick=dict(
         model_arguments=dict(num_layers=1, embedding_dim=32, hidden_dim=32, mlp_dim=64, factor_dim=32, dropout=0.1),
         embeddings=None,

@@ -47,14 +47,14 @@ class Model:
 
 @settings(select="val_accuracy", run="runs/classify")
 class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
+    """Every setting of a run. Other values, of papers and of the synthetic task, are in the folder `configs`.
 
     The defaults are for texts of your own. Widths are those of Lin et al. 2017, "A structured self-attentive sentence
     embedding", section 4.1.
     """
 
     title = "training"
-    SOURCES = ("train", "tfds", "embedded")
+    SOURCES = ("train", "tfds", "built_in")
     MOST_USED = (
         "train", "validation", "test", "text_column", "label_column", "predict", "batch_size",
         *Settings.MOST_USED,

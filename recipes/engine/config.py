@@ -355,23 +355,24 @@ def split_arguments(arguments, *takers):
     return [{name: value for name, value in arguments.items() if name in passed_on([taker])} for taker in takers]
 
 
-def switches_with_words(taker):
-    """Returns the names of a class's arguments that are a boolean or a word for a further form: use_gate=head.
+def further_kinds(taker):
+    """Returns those arguments of a class that are a boolean or of a further type: use_gate=head, qk_norm=1e-5.
 
     >>> from keras_headattn.layers import MultiHeadAttention
-    >>> sorted(switches_with_words(MultiHeadAttention))
-    ['exclusive', 'use_bias', 'use_gate']
+    >>> sorted((name, kind.__name__) for name, kind in further_kinds(MultiHeadAttention).items())
+    [('exclusive', 'str'), ('qk_norm', 'float'), ('use_bias', 'str'), ('use_gate', 'str')]
     """
     functions = [vars(base)["__init__"] for base in taker.__mro__ if "__init__" in vars(base)]
     arguments = [argument for function in functions for argument in inspect.signature(function).parameters.values()]
-    return {argument.name for argument in arguments if argument.annotation == bool | str}
+    kinds = {bool | str: str, bool | float: float}
+    return {argument.name: kinds[argument.annotation] for argument in arguments if argument.annotation in kinds}
 
 
-def check_arguments(option, arguments, known, owner, words=()):
+def check_arguments(option, arguments, known, owner, further=None):
     """Checks names of arguments, and their types against those of the defaults; their owner checks the values.
 
-    `known` has the defaults by name; `option` and `owner`, which takes them, are for errors. Arguments in `words` may
-    be text as well.
+    `known` has the defaults by name; `option` and `owner`, which takes them, are for errors. `further` has
+    another type that a value may have, by name.
     """
     if unknown := [name for name in arguments if name not in known]:
         near = suggestion(unknown[0], known)
@@ -380,7 +381,7 @@ def check_arguments(option, arguments, known, owner, words=()):
         raise ValueError(f"{option}: {owner} {said}. Received: {', '.join(unknown)}{near}")
     for name, value in arguments.items():
         kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(known[name]))
-        if value is None or not kinds or (isinstance(value, str) and name in words):
+        if value is None or not kinds or type(value) is (further or {}).get(name):
             continue
         if not isinstance(value, kinds) or isinstance(value, bool) != (bool in kinds):
             raise ValueError(f"{option}: `{name}` must be {kinds[-1].__name__}. Received: {name}={value!r}")

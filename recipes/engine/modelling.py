@@ -11,7 +11,7 @@ from keras_headattn.models import ChunkedLossModel
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.positions import RelativePositions
 from keras_headattn.training import Model
-from recipes.engine.config import REQUIRED, arguments_of, check_arguments, flag, passing_on, switches_with_words
+from recipes.engine.config import REQUIRED, arguments_of, check_arguments, flag, further_kinds, passing_on
 from recipes.engine.settings import REGULARIZERS
 
 MANY = 10_000  # parameters for a training example; above, a smaller model is proposed
@@ -39,7 +39,7 @@ def given_arguments(config, role="attention", name=None):
     role_arguments = getattr(config, f"{role}_arguments")
     for option, arguments in (("attention_arguments", shared), (f"{role}_arguments", role_arguments)):
         layer = layers.ATTENTIONS[name]
-        check_arguments(flag(option), arguments, arguments_of(layer), layer.__name__, switches_with_words(layer))
+        check_arguments(flag(option), arguments, arguments_of(layer), layer.__name__, further_kinds(layer))
     return name, shared | role_arguments
 
 

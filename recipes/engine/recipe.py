@@ -42,9 +42,9 @@ class Recipe:
         predictor: function of a finished `Run`, the settings and the model that returns what predicts labels of texts,
             as of `recipes.engine.texts.predicting`; for recipes of such texts.
         page: True or False for a SavedModel that `recipes.serve` has a page of, with attention or without.
-        embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
+        built_in: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
         quick: dictionary of the settings of `--quick`.
-        quick_data: dictionary of those for data that are not embedded, besides.
+        quick_data: dictionary of those for data that are not built in, besides.
         unit: str, what the sizes of data sets count.
         files: names of the files that a run's folder has besides those of every recipe.
         check_files: function of the settings that opens the files they name, and raises an `OSError` or a `ValueError`
@@ -61,7 +61,7 @@ class Recipe:
     write: Callable | None = None
     predictor: Callable | None = None
     page: bool | None = None
-    embedded: str | None = None
+    built_in: str | None = None
     quick: dict = dataclasses.field(default_factory=dict)
     quick_data: dict = dataclasses.field(default_factory=dict)
     unit: str = "examples"
@@ -145,14 +145,14 @@ class Recipe:
     def chosen_settings(self, options):
         """Returns the settings of a command line, over those of `--quick`, over those of `--config`."""
         given = given_settings(options, self.names())
-        is_embedded = given.get("embedded") or not given.keys() & set(self.settings.SOURCES)
+        is_built_in = given.get("built_in") or not given.keys() & set(self.settings.SOURCES)
         config = self.named_config(options.config)
-        if is_embedded and self.embedded and not options.config:
-            config = named_configs(self.name)[self.embedded]
+        if is_built_in and self.built_in and not options.config:
+            config = named_configs(self.name)[self.built_in]
         if getattr(options, "quick", False):
-            embedded = is_embedded and config.source == "embedded"
+            built_in = is_built_in and config.source == "built_in"
             quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
-            config = override(config, quick | ({} if embedded else self.quick_data))
+            config = override(config, quick | ({} if built_in else self.quick_data))
         config = config.changed(given)
         config.data  # noqa: B018  (an error if there are none)
         config.refuse_unused(given)

@@ -386,7 +386,7 @@ class Files:
     test: tuple[str, ...] = option(
         (), "files to score the model on, each a test set named after it", changeable=True, metavar="FILE"
     )
-    embedded: bool = option(False, "train on synthetic data, made by code")
+    built_in: bool = option(False, "train on synthetic data, made by code")
 
     def check(self):
         for name in ("validation", "test"):

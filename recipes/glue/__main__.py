@@ -1,7 +1,7 @@
 """Fine-tuning of pre-trained encoders with any attention: the tasks of GLUE, and texts or pairs of your own.
 
     python -m recipes.glue --quick          a minute, to see that everything works
-    python -m recipes.glue                  the embedded task: whether a sentence has two words swapped
+    python -m recipes.glue                  the synthetic task: whether a sentence has two words swapped
     python -m recipes.glue --config bert_base_cola --glue GLUE --checkpoint bert-base-uncased
     python -m recipes.glue --task cola --glue GLUE --checkpoint MODEL --attention evolving \\
         --attention-arguments alpha=0.1 beta=0.1 --seeds 1 2 3 4 5
@@ -90,7 +90,7 @@ RECIPE = Recipe(
     evaluate=evaluate,
     write=write,
     predictor=load_predictor,
-    embedded="number_tasks",
+    built_in="number_tasks",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None, pretraining_epochs=1),
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),
     files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission", "explained"),

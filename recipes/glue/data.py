@@ -29,7 +29,7 @@ def _with_swapped(corpus):
 def _read_corpora(config):
     """Reads all that the settings name, with the whole training set."""
     task = config.glue_task
-    if config.data == "embedded":
+    if config.data == "built_in":
         made = number_tasks(config.task, seed=config.split_seed)
         corpora = Corpora(made["train"], made["validation"], {"test": made["test"]})
     elif task is None:
@@ -47,11 +47,11 @@ def _read_corpora(config):
 def read_tests(config, files=None):
     """Reads the test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
     task = config.glue_task
-    if files is not None and task is None:  # also of the embedded data
+    if files is not None and task is None:  # also of the synthetic data
         return sentences.read_tests(config, files)
     if files is not None:
         return _tests_of_files(files, task, config.encoding)
-    if config.data == "embedded":
+    if config.data == "built_in":
         return read_corpora(config).tests
     if task is None:
         return sentences.read_tests(config)

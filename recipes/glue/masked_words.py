@@ -1,4 +1,4 @@
-"""Pre-training for the embedded tasks, in one go: an encoder fills in masked words of sentences in memory."""
+"""Pre-training for the synthetic tasks, in one go: an encoder fills in masked words of sentences in memory."""
 
 import keras
 

@@ -9,7 +9,7 @@ from recipes.engine.settings import Settings, Smoothing
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
-# Of the embedded data: labels, measures, and True for pairs.
+# Of the synthetic data: labels, measures, and True for pairs.
 NUMBER_TASKS = {
     "acceptability": (("0", "1"), ("mcc",), False),
     "paraphrase": (("0", "1"), ("f1",), True),
@@ -56,40 +56,40 @@ class Model(Encoder):
     run="runs/glue",
 )
 class GlueConfig(Data, Model, FineTuning, Smoothing):
-    """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`."""
+    """Every setting of a run. Other values, of papers and of the synthetic tasks, are in the folder `configs`."""
 
     title = "training"
-    SOURCES = ("train", "glue", "tfds", "embedded")
+    SOURCES = ("train", "glue", "tfds", "built_in")
     MOST_USED = (
         "task", "glue", "train", "validation", "test", "text_column", "label_column", "checkpoint",
         "batch_size", *Settings.MOST_USED,
     )  # fmt: skip
 
     pretraining_epochs: int = option(
-        0, "passes over the embedded sentences with masked words, before the task is learned", at_least=0
+        0, "passes over the synthetic sentences with masked words, before the task is learned", at_least=0
     )
     pretraining_rate: float = option(1e-3, "highest learning rate of --pretraining-epochs", above=0)
 
     def check(self):
-        if self.embedded and self.task is None:
+        if self.built_in and self.task is None:
             object.__setattr__(self, "task", next(iter(NUMBER_TASKS)))
         if self.tfds and self.tfds.removeprefix("glue/") in TASKS and "/" in self.tfds:
             named = self.tfds.removeprefix("glue/")
             if self.task not in (None, named):
                 raise ValueError(f"--tfds names the task. Received: tfds={self.tfds!r}, task={self.task!r}")
             object.__setattr__(self, "task", named)
-        if self.source and self.embedded != (self.task in NUMBER_TASKS):
+        if self.source and self.built_in != (self.task in NUMBER_TASKS):
             raise ValueError(
-                f"The tasks of the embedded data are {', '.join(NUMBER_TASKS)}. "
+                f"The tasks of the synthetic data are {', '.join(NUMBER_TASKS)}. "
                 f"Received: task={self.task}, {self.source}={getattr(self, self.source)!r}"
             )
         if self.glue and self.task is None:
             raise ValueError(f"--glue needs --task, one of {', '.join(TASKS)}. Received: glue={self.glue!r}")
         if self.task is not None and self.labels:
             raise ValueError(f"A task has labels of its own. Received: task={self.task!r}, labels={self.labels}")
-        if self.pretraining_epochs and not self.embedded:
+        if self.pretraining_epochs and not self.built_in:
             raise ValueError(
-                f"--pretraining-epochs needs --embedded. Received: {self.pretraining_epochs}, embedded=False"
+                f"--pretraining-epochs needs --built-in. Received: {self.pretraining_epochs}, built_in=False"
             )
 
         if self.swap_pairs and not self.is_pair:
@@ -117,7 +117,7 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
 
     @property
     def begins_pretrained(self):
-        """True for embedded sentences with pre-training, too."""
+        """True for synthetic sentences with pre-training, too."""
         return super().begins_pretrained or self.pretraining_epochs > 0
 
     @property

@@ -67,13 +67,13 @@ def check(config):
 
 def texts_to_learn(config, corpus):
     """Returns the texts that a tokenizer is learned from."""
-    if config.embedded:
+    if config.built_in:
         return number_sentences(seed=config.split_seed)
     return [*corpus.texts, *(corpus.second_texts or ())]
 
 
 def pretrain(run, targets, tokenizer):
-    """Trains the encoder on masked words of the embedded sentences and keeps its weights, unless that was done."""
+    """Trains the encoder on masked words of the synthetic sentences and keeps its weights, unless that was done."""
     config, path = run.config, run.folder / PRETRAINED
     if not path.exists():
         encoder = make_model(config, tokenizer, targets).encoder

@@ -1,7 +1,7 @@
 """Texts of graphs of entities and relations, by GraphWriter with any attention: train, evaluate, export, write.
 
     python -m recipes.graphs --quick          a minute, to see that everything works
-    python -m recipes.graphs                  the embedded task: facts on invented people
+    python -m recipes.graphs                  the synthetic task: facts on invented people
     python -m recipes.graphs --train train.jsonl --validation val.jsonl --test test.jsonl
     python -m recipes.graphs --config webnlg --train v1.6/en/train --validation v1.6/en/dev --test v1.6/en/test
     python -m recipes.graphs --config repulsive_agenda --train train.tsv --validation val.tsv --test test.tsv
@@ -99,7 +99,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="people",
+    built_in="people",
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=32, num_encoder_layers=1),
         max_graphs=400,

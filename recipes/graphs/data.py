@@ -14,7 +14,7 @@ from recipes.graphs.settings import ENDINGS
 
 def load_corpora(config):
     """Reads the graphs that the settings name as `Corpora`. Prints their numbers, and which rows are damaged."""
-    if config.embedded:
+    if config.built_in:
         parts = _people()
         train, validation = (parts[name].sample(config.max_graphs) for name in ("train", "validation"))
     else:
@@ -34,7 +34,7 @@ def load_corpora(config):
 
 def load_tests(config, files=None):
     """Reads test sets by name: those of the files, or for `None` those of the settings."""
-    if files is None and config.embedded:
+    if files is None and config.built_in:
         return {"test": _people()["test"].sample(config.max_graphs)}
     files = config.test if files is None else files
     how = config.format, config.encoding, config.max_graphs

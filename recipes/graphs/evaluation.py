@@ -36,7 +36,7 @@ def score_graphs(written, corpus, metrics, settings):
     Args:
         written: list of `Description`.
         corpus: `GraphCorpus`, as many graphs, with references.
-        metrics: names of measures, as in the settings; "facts" of the embedded task.
+        metrics: names of measures, as in the settings; "facts" of the synthetic task.
         settings: str, how texts were split and written: the end of all signatures.
     """
     tokens = functools.partial(as_tokens, split=corpus.split)
@@ -71,7 +71,7 @@ def score_lines(scores, settings):
 
 
 def facts(written, corpus):
-    """Scores the embedded task: the share of facts that texts tell, and of what they tell that is wrong."""
+    """Scores the synthetic task: the share of facts that texts tell, and of what they tell that is wrong."""
     told = [facts_told(description.tokens) for description in written]
     wanted = [set(graph.triples) for graph in corpus.graphs]
     right = sum(len(some & facts) for some, facts in zip(told, wanted, strict=True))

@@ -31,7 +31,7 @@ class Graphs:
     test: tuple[str, ...] = option(
         (), "files or folders to score the model on, each a test set named after it", changeable=True, metavar="PATH"
     )
-    embedded: bool = option(False, "train on synthetic data: facts on invented people, made by code")
+    built_in: bool = option(False, "train on synthetic data: facts on invented people, made by code")
     format: str | None = option(None, "format of the files; none: by their ending", FORMATS, changeable=True)
     encoding: str = option("utf-8", "encoding of the files, such as latin-1", changeable=True)
     max_graphs: int | None = option(
@@ -93,13 +93,13 @@ class Decoding(Search):
     run="runs/graphs",
 )
 class GraphsConfig(Graphs, Model, Settings, Decoding):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
+    """Every setting of a run. Other values, of papers and of the synthetic task, are in the folder `configs`.
 
     The defaults are those of the public code of GraphWriter (Koncel-Kedziorski et al. 2019) for AGENDA.
     """
 
     title = "training"
-    SOURCES = ("train", "embedded")
+    SOURCES = ("train", "built_in")
     MOST_USED = ("train", "validation", "test", "tokens_per_batch", *Settings.MOST_USED)
     SIZE_OPTIONS = tuple(
         f"model_arguments.{name}" for name in ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
@@ -111,7 +111,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     )
 
     def unused(self, given):
-        is_of_files = "test" in given or not self.embedded
+        is_of_files = "test" in given or not self.built_in
         return {} if is_of_files else dict.fromkeys(("format", "encoding"), "is only for files")
 
     @property
@@ -122,7 +122,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     @property
     def names_of_tests(self):
         """Names of the test sets, which are the names of their folders in `results/`."""
-        return ["test"] if self.embedded else list(named_files(self.test, ENDINGS))
+        return ["test"] if self.built_in else list(named_files(self.test, ENDINGS))
 
     @property
     def attention_shape(self):

@@ -169,7 +169,7 @@ def evaluate(run, config, files=None):
 
 def score(run, config, model, tests):
     """Writes the texts of test sets, prints scores, and writes them with the texts."""
-    metrics = (*config.metrics, "facts") if config.embedded else config.metrics
+    metrics = (*config.metrics, "facts") if config.built_in else config.metrics
     graph_to_text = load_graph_to_text(run, config, model, max_entities=ANY_SIZE)
     for test, parts in by_category(tests, read_json(run.folder / CATEGORIES)).items():
         corpus = tests[test]

@@ -1,7 +1,7 @@
 """Image classification by residual networks, with or without attention, and by Vision Transformers.
 
     python -m recipes.imagenet --quick           a minute, to see that everything works
-    python -m recipes.imagenet                   the embedded task: handwritten digits
+    python -m recipes.imagenet                   the built-in task: handwritten digits
     python -m recipes.imagenet --config cifar10 --images cifar10 --attention evolving
     python -m recipes.imagenet --config vit_tiny --images imagenet --attention talking_heads
     python -m recipes.imagenet evaluate runs/cifar10
@@ -114,7 +114,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="digits",
+    built_in="digits",
     quick=dict(blocks=1, decay_epochs=(1,), warmup_epochs=0.5, statistics_momentum=0.9),
     quick_data=dict(
         model="small",

@@ -108,7 +108,7 @@ def evaluation_pixels(config):
 
 
 def _source(config, split, class_names):
-    if config.data == "embedded":
+    if config.data == "built_in":
         return read_digits(split)
     if config.data == "images":
         return read_folder(f"{config.images}/{split}", class_names)

@@ -28,7 +28,7 @@ class Images:
     tfds: str | None = option(
         None, "name in TensorFlow Datasets, such as imagenet2012, in place of files", metavar="NAME"
     )
-    embedded: bool = option(False, "train on scikit-learn's handwritten digits, 8 x 8 pixels")
+    built_in: bool = option(False, "train on scikit-learn's handwritten digits, 8 x 8 pixels")
     train_split: str = option(
         "train", "split to train on: folder, beginning of file names, or tfds split", metavar="SPLIT"
     )
@@ -140,7 +140,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     """
 
     title = "training"
-    SOURCES = ("images", "records", "tfds", "embedded")
+    SOURCES = ("images", "records", "tfds", "built_in")
     MOST_USED = ("images", "validation", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = ("model", "model_arguments.filters", "model_arguments.num_layers")
     EXPORTED = ("", "_tensors")

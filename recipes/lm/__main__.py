@@ -1,7 +1,7 @@
 """Decoder-only language models with any heads: train, score, write, serve.
 
     python -m recipes.lm --quick            a minute, to see that everything works
-    python -m recipes.lm                    the embedded task: counting in number words
+    python -m recipes.lm                    the synthetic task: counting in number words
     python -m recipes.lm --config nano_cpu --train shakespeare.txt --attention talking_heads
     python -m recipes.lm --checkpoint gpt2 --train mine.txt --attention knocking_heads --learning-rate 1e-4
     python -m recipes.lm generate runs/lm --prompt "ROMEO:" --temperature 0.8 --top-k 20
@@ -39,7 +39,7 @@ RECIPE = Recipe(
     evaluate=evaluate,
     write=write,
     page=True,
-    embedded="number_words",
+    built_in="number_words",
     quick=dict(
         epochs=2,
         epoch_steps=150,

@@ -24,7 +24,7 @@ from recipes.lm.tasks import read_tasks
 
 ENDING = "[.][a-z]+"  # of a test set's file, which its name lacks
 VALIDATION = "validation"  # the name of the test set where there is no other
-DOCUMENTS = {"train": 400, "validation": 40, "test": 40}  # of the embedded task
+DOCUMENTS = {"train": 400, "validation": 40, "test": 40}  # of the synthetic task
 BLOCKS, BLOCK = 256, 4_096  # blocks of a token file that its checksum covers, and ids of each
 CHECKED = 2**20  # ids that are compared with the vocabulary before training
 
@@ -34,7 +34,7 @@ def read_corpora(config):
     if config.synthetic:
         train, validation, test = ([TASKS[config.synthetic].text(COUNTS[name], i)] for i, name in enumerate(COUNTS))
         return Corpora(train, validation, {"test": test})
-    if config.embedded:
+    if config.built_in:
         lines = ([f"{line}\n" for line in number_documents(DOCUMENTS[name], i)] for i, name in enumerate(DOCUMENTS))
         train, validation, test = (list(split_lines(some, config.documents or "file")) for some in lines)
         return Corpora(train, validation, {"test": test})

@@ -43,7 +43,7 @@ class Text(Files):
         f"text files or a token file for validation, or a share of the end of --train; none: {VALIDATION_SHARE}",
         metavar="FILE",
     )
-    embedded: bool = option(False, "train on synthetic data: counting in number words of twelve languages")
+    built_in: bool = option(False, "train on synthetic data: counting in number words of twelve languages")
     synthetic: str | None = option(
         None,
         "synthetic task in place of a text: blocks, to find the one with two letters, or recall of pairs",
@@ -141,7 +141,7 @@ class LmConfig(Text, Model, NamedSizes, Settings):
 
     title = "training"
     SIZES = SIZES
-    SOURCES = ("train", "embedded", "synthetic")
+    SOURCES = ("train", "built_in", "synthetic")
     MOST_USED = (
         "train",
         "validation",

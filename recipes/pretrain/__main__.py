@@ -1,7 +1,7 @@
 """Pre-training of encoders with any attention: ELECTRA, or masked tokens, on text of your own.
 
     python -m recipes.pretrain --quick          a minute, to see that everything works
-    python -m recipes.pretrain                  embedded text: number words in twelve languages
+    python -m recipes.pretrain                  synthetic text: number words in twelve languages
     python -m recipes.pretrain prepare --records records/books --train books/ --vocabulary vocab.txt
     python -m recipes.pretrain --config electra_small --records records/books
     python -m recipes.pretrain --config repulsive_electra_small --records records/books
@@ -62,7 +62,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="number_documents",
+    built_in="number_documents",
     quick=dict(epoch_steps=10, batch_size=16, warmup_steps=2, validation_sequences=64, size="tiny"),
     quick_data=dict(vocabulary_size=1_000, vocabulary_lines=2_000),
     files=("tokenizer.json", "records"),

@@ -118,8 +118,8 @@ def _made_of(config, folder):
     made_of |= {"seed": config.packing_seed, "shard_size": config.shard_characters}
     if not config.vocabulary:
         made_of |= dict(vocabulary_size=config.vocabulary_size, vocabulary_lines=config.vocabulary_lines)
-    if config.embedded:
-        return made_of | {"text": "embedded"}
+    if config.built_in:
+        return made_of | {"text": "built_in"}
     try:
         documents = Documents(config.train)
     except FileNotFoundError:

@@ -39,7 +39,7 @@ class Data:
     whole_files: bool = option(
         False, "take each file as one document; otherwise empty lines end documents, but for files in archives"
     )
-    embedded: bool = option(False, "train on synthetic data: documents of number words in twelve languages")
+    built_in: bool = option(False, "train on synthetic data: documents of number words in twelve languages")
     records: str | None = option(
         None,
         "folder where the text is kept as sequences of tokens, made once for many runs; alone, one that is complete, "
@@ -121,7 +121,7 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
 
     title = "training"
     SIZES = SIZES
-    SOURCES = ("train", "embedded", "records")  # `records` alone; beside another source it is a destination
+    SOURCES = ("train", "built_in", "records")  # `records` alone; beside another source it is a destination
     MOST_USED = (
         "train", "vocabulary", "lowercase", "objective", "size", "max_length", "batch_size", "epoch_steps",
         *Settings.MOST_USED,
@@ -154,7 +154,7 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
 
     @property
     def source(self):
-        if self.records and (self.train or self.embedded):
+        if self.records and (self.train or self.built_in):
             return dataclasses.replace(self, records=None).source
         return super().source
 

@@ -146,5 +146,5 @@ def score(run, config, model, tests):
 
 def next_command(config):
     """Returns the command that fine-tunes a run."""
-    task = "language" if config.embedded else "cola --glue GLUE"
+    task = "language" if config.built_in else "cola --glue GLUE"
     return f"python -m recipes.glue --task {task} --checkpoint {config.run}"

@@ -1,7 +1,7 @@
 """Classes of documents, with the words that a decision rests on: data sets of the ERASER benchmark.
 
     python -m recipes.rationales --quick          a minute, to see that everything works
-    python -m recipes.rationales                  the embedded task: reviews with known evidence
+    python -m recipes.rationales                  the synthetic task: reviews with known evidence
     python -m recipes.rationales --eraser movies --checkpoint MODEL --run runs/movies
     python -m recipes.rationales --eraser movies --checkpoint MODEL --run runs/evolving \\
         --attention evolving --attention-arguments alpha=0.1 beta=0.1 --seeds 1 2 3
@@ -95,7 +95,7 @@ RECIPE = Recipe(
     settings=RationalesConfig,
     train=train,
     evaluate=evaluate,
-    embedded="reviews",
+    built_in="reviews",
     quick=dict(
         epochs=8,
         size="bert_tiny",

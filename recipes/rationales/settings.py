@@ -22,7 +22,7 @@ class Data:
         metavar="FOLDER",
     )
     dataset: str | None = option(None, "name of a folder in --eraser, in place of --eraser itself", metavar="NAME")
-    embedded: bool = option(False, "train on synthetic data: reviews with known evidence")
+    built_in: bool = option(False, "train on synthetic data: reviews with known evidence")
     train_examples: int | None = option(
         None, "number of annotations to train on, drawn at random; none: all", at_least=1
     )
@@ -82,7 +82,7 @@ class RationalesConfig(Data, Model, Settings):
     """Every setting of a run. The defaults are those of the BERT-LSTM of DeYoung et al. 2020, at a constant rate."""
 
     title = "training"
-    SOURCES = ("eraser", "embedded")
+    SOURCES = ("eraser", "built_in")
     MOST_USED = ("eraser", "dataset", "checkpoint", "window", "max_windows", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = (
         "size", "model_arguments.lstm_dim", "model_arguments.pooling_dim", "model_arguments.hidden_dim",

@@ -1,7 +1,7 @@
 """Classes or numbers of time series, by dilated convolutions with attention beside them.
 
     python -m recipes.series --quick            a minute, to see that everything works
-    python -m recipes.series                    the embedded task: the product of two marked values
+    python -m recipes.series                    the synthetic task: the product of two marked values
     python -m recipes.series --train train.ts --test test.ts --task classification
     python -m recipes.series --train train.csv --id-column patient --target-column dose
     python -m recipes.series evaluate runs/series --test other.ts
@@ -51,7 +51,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="marked_values",
+    built_in="marked_values",
     quick=dict(
         epochs=4,
         learning_rate=3e-3,

@@ -1,4 +1,4 @@
-"""The embedded task: two steps of a long series are marked, and the target depends on the values there."""
+"""The synthetic task: two steps of a long series are marked, and the target depends on the values there."""
 
 import numpy as np
 

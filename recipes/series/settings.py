@@ -19,7 +19,7 @@ class Series:
     test: tuple[str, ...] = option(
         (), "files to score the model on, each a test set named after it", changeable=True, metavar="FILE"
     )
-    embedded: bool = option(False, "train on synthetic data: the product of two marked values far apart")
+    built_in: bool = option(False, "train on synthetic data: the product of two marked values far apart")
     task: str = option("regression", "kind of prediction: a number or a class", TASKS)
     id_column: str | None = option(
         None,
@@ -54,7 +54,7 @@ class SeriesConfig(Series, Model, Settings):
     """Every setting of a run. Those of the public code's example are in the folder `configs`."""
 
     title = "training"
-    SOURCES = ("train", "embedded")
+    SOURCES = ("train", "built_in")
     MOST_USED = ("train", "validation", "test", "task", "batch_size", *Settings.MOST_USED)
     SIZE_OPTIONS = ("model_arguments.hidden_dim", "model_arguments.num_layers")
 

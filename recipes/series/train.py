@@ -54,7 +54,7 @@ def adam(config):
 
 def read_corpora(config):
     """Reads the series that `config` names as `Corpora`."""
-    if config.embedded:
+    if config.built_in:
         parts = make_demo(config.task)
         data = Corpora(parts["train"], parts["validation"], {"test": parts["test"]})
     else:
@@ -88,9 +88,9 @@ def read(config, path, labelled=True):
 
 def read_tests(config, files=None):
     """Reads the test sets of files, or for `None` those of the settings: dictionary of `SeriesSet` by name."""
-    if files is None and config.embedded:
+    if files is None and config.built_in:
         return {"test": make_demo(config.task)["test"]}
-    configured = named_files(config.test, "[.][a-z]+") or (["test"] if config.embedded else [])
+    configured = named_files(config.test, "[.][a-z]+") or (["test"] if config.built_in else [])
     selected = configured if files is None else named_apart(named_files(files, "[.][a-z]+"), configured)
     return {name: read(config, paths[0]) for name, paths in selected.items()}
 

@@ -1,7 +1,7 @@
 """Names in texts, or parts of speech: tags of words by pre-trained encoders with any attention, of CoNLL files.
 
     python -m recipes.tag --quick          a minute, to see that everything works
-    python -m recipes.tag                  the embedded task: names in sentences made by code
+    python -m recipes.tag                  the synthetic task: names in sentences made by code
     python -m recipes.tag --train eng.train --validation eng.testa --test eng.testb --checkpoint bert-base-cased
     python -m recipes.tag --train train.conll --checkpoint MODEL --attention evolving \\
         --attention-arguments alpha=0.1 beta=0.1 --seeds 1 2 3
@@ -57,7 +57,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="names",
+    built_in="names",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None),
     quick_data=dict(max_examples=500, max_length=32),
     files=("labels.txt", "tokenizer.json", "vocab.txt"),

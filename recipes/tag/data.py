@@ -8,7 +8,7 @@ from recipes.tag.demo import names_in_sentences
 
 def read_corpora(config):
     """Reads the sentences that `config` names as `Corpora`. Without files to test on, validation is scored."""
-    if config.embedded:
+    if config.built_in:
         made = names_in_sentences(seed=config.split_seed)
         corpora = Corpora(made["train"], made["validation"], {"test": made["test"]})
     else:

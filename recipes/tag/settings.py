@@ -42,7 +42,7 @@ class Data(Files, Examples):
     @property
     def names_of_tests(self):
         """Names of the test sets."""
-        return list(self.named_tests(self.test)) or ["test" if self.embedded else "dev"]
+        return list(self.named_tests(self.test)) or ["test" if self.built_in else "dev"]
 
     def named_tests(self, files):
         """Returns the files of each test set by name: `eng.testb` of eng.testb.conll.gz."""
@@ -66,8 +66,8 @@ class Model(Encoder):
     run="runs/tag",
 )
 class TagConfig(Data, Model, FineTuning):
-    """Every setting of a run. Those of the embedded task are in the folder `configs`."""
+    """Every setting of a run. Those of the synthetic task are in the folder `configs`."""
 
     title = "training"
-    SOURCES = ("train", "embedded")
+    SOURCES = ("train", "built_in")
     MOST_USED = ("train", "validation", "test", "tag_column", "checkpoint", "batch_size", *Settings.MOST_USED)

@@ -1,7 +1,7 @@
 """Translation with any attention of this library: train, evaluate, export, translate.
 
     python -m recipes.translate --quick          a minute, to see that everything works
-    python -m recipes.translate                  the embedded task: English numbers and dates to German
+    python -m recipes.translate                  the synthetic task: English numbers and dates to German
     python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
     python -m recipes.translate --train deu.txt --validation val.tsv --test test.tsv
     python -m recipes.translate --attention evolving --attention-arguments alpha=0.1 kernel_size=5
@@ -236,7 +236,7 @@ RECIPE = Recipe(
     train=train,
     evaluate=evaluate,
     write=write,
-    embedded="numbers",
+    built_in="numbers",
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=64, intermediate_dim=128),
         validation_sentences=0,

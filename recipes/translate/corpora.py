@@ -89,7 +89,7 @@ def _read(config, part, name=None):
     """Reads the part "train" or "validation", or the test set of this name."""
     languages, end = config.languages, config.max_sentences
     files = config.test_sets[name] if name else config.splits[part]
-    if config.data == "embedded":
+    if config.data == "built_in":
         corpus = _numbers(*languages)[part]
     elif config.data == "train":
         part_files = config.train if part == "train" else config.validation
@@ -107,7 +107,7 @@ def _read(config, part, name=None):
 def _numbers(source_language, target_language):
     if source_language != "en":
         raise ValueError(
-            "The embedded task translates from English; give --train files for other languages. "
+            "The synthetic task translates from English; give --train files for other languages. "
             f"Received: source_language={source_language}"
         )
 

@@ -94,7 +94,7 @@ def _made_of(config):
     made_of = {"text": config.tfds or config.data, "train_split": config.splits["train"]} | {
         name: getattr(config, name) for name in SETTINGS
     }
-    if config.data == "embedded":
+    if config.data == "built_in":
         return made_of | {"seed": config.seed}  # the numbers depend on it
     if len(config.train) == 1:
         made_of["columns"] = list(config.columns)

@@ -213,14 +213,14 @@ class Decoding(generation.Search):
     run="runs/translate",
 )
 class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Smoothing, Decoding):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
+    """Every setting of a run. Other values, of papers and of the synthetic task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, learning rate and, of much text, tokens per
     batch and warm-up are those of fairseq's recipe for IWSLT'14 German to English, 160,000 sentence pairs.
     """
 
     title = "training"
-    SOURCES = ("train", "iwslt", "tfds", "embedded")
+    SOURCES = ("train", "iwslt", "tfds", "built_in")
     MOST_USED = (
         "train", "validation", "test", "source_language", "target_language", "size", "tokens_per_batch",
         *Settings.MOST_USED,
@@ -303,7 +303,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
     @property
     def test_sets(self):
         """Files or split of each test set by its name, which is that of its folder in `results/`."""
-        if self.data == "embedded":
+        if self.data == "built_in":
             return {"test": "test"}
         return (
             files_of_tests(self.test) if self.data == "train" else {set_name(name): name for name in self.test_splits}

@@ -50,4 +50,4 @@ def test_a_run_leaves_a_model_without_lora_and_can_be_interrupted(config, tmp_pa
 
 
 def test_runs_with_lora_begin_pretrained():
-    assert GlueConfig(embedded=True, size="bert_tiny", pretraining_epochs=1, lora_rank=2).begins_pretrained
+    assert GlueConfig(built_in=True, size="bert_tiny", pretraining_epochs=1, lora_rank=2).begins_pretrained

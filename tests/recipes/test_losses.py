@@ -17,7 +17,7 @@ from tests.recipes.commands import built, command
 COMMON = dict(quiet=True, batch_size=4)
 TEXTS = COMMON | dict(max_examples=24)
 GLUE = TEXTS | dict(pretraining_epochs=0)
-PRETRAIN = COMMON | dict(embedded=False, train=("text.txt",), records="records", vocabulary_size=64, max_length=16)
+PRETRAIN = COMMON | dict(built_in=False, train=("text.txt",), records="records", vocabulary_size=64, max_length=16)
 PRETRAIN |= dict(validation_sequences=8, processes=1)
 CASES = {
     "answer": TEXTS,

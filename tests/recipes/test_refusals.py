@@ -44,7 +44,7 @@ CLASSES = ClassifyConfig, GlueConfig, ImageNetConfig, PretrainConfig, TranslateC
 classify, glue, imagenet, pretrain, translate = (functools.partial(changed, cls) for cls in CLASSES)
 FILES = {"train": ("a",), "validation": ("c",)}
 STEPS = (10,), (0, 2), (5, 4)
-EMBEDDED_GLUE = {"embedded": True, "size": "bert_tiny"}
+EMBEDDED_GLUE = {"built_in": True, "size": "bert_tiny"}
 
 
 def attention(**values):
@@ -91,7 +91,7 @@ test_translate = refusals(
     (lambda: translate(validation=("a", "b")), "--validation", "without --train"),
     (lambda: translate(tfds="name", test=("a", "b")), "--test", "tfds='name', without --train"),
     (lambda: translate(iwslt="folder", tfds="name"), "--tfds", "iwslt='folder', tfds='name'"),
-    (lambda: translate(embedded=True, tfds="name"), "--embedded", "tfds='name', embedded=True"),
+    (lambda: translate(built_in=True, tfds="name"), "--built-in", "tfds='name', built_in=True"),
     (lambda: translate(truecase=True), "--truecase", "truecase=True, moses=False"),
     (lambda: translate(truecase=True, moses=True, lowercase=True), "--lowercase", "both"),
     (lambda: translate(target_vocabulary_size=900), "--target-vocabulary-size", 900),
@@ -105,11 +105,11 @@ test_translate = refusals(
 
 test_glue = refusals(
     (lambda: glue(glue="GLUE"), "--task", "glue='GLUE'"),
-    (lambda: glue(task="cola", embedded=True), "tasks", "task=cola, embedded=True"),
+    (lambda: glue(task="cola", built_in=True), "tasks", "task=cola, built_in=True"),
     (lambda: glue(task="paraphrase", glue="GLUE"), "tasks", "task=paraphrase, glue='GLUE'"),
     (lambda: glue(task="cola", labels=("0", "1")), "labels", "task='cola', labels=('0', '1')"),
     (lambda: glue(checkpoint="a", size="bert_tiny"), "--checkpoint", "'a' and 'bert_tiny'"),
-    (lambda: glue(pretraining_epochs=1, glue="GLUE", task="cola"), "--pretraining-epochs", "embedded=False"),
+    (lambda: glue(pretraining_epochs=1, glue="GLUE", task="cola"), "--pretraining-epochs", "built_in=False"),
     (lambda: glue(task="stsb", glue="GLUE", class_weights="balanced"), "--class-weights", "task=stsb"),
     (lambda: glue(tfds="glue/cola", task="rte"), "--tfds", "tfds='glue/cola', task='rte'"),
     (lambda: glue(tfds="imdb_reviews", task="cola"), "--tfds", "tfds='imdb_reviews', task='cola'"),
@@ -126,7 +126,7 @@ test_imagenet = refusals(
     *values(imagenet, resized=(100,), decay_epochs=((3, 2),), attention=("more",), mixup=(-1.0,)),
     *values(imagenet, attention_arguments=({"alpha": 0.5},)),
     (lambda: imagenet(images="a", tfds="b"), "--images", "images='a', tfds='b'"),
-    (lambda: imagenet(embedded=True, validation_labels="a"), "--validation-labels", "validation_labels='a'"),
+    (lambda: imagenet(built_in=True, validation_labels="a"), "--validation-labels", "validation_labels='a'"),
     (lambda: imagenet(images="a", validation_labels="b", validation="0.1"), "--validation-labels", "validation=0.1"),
     (lambda: imagenet(images="a", validation="1.5"), "--validation", "1.5"),
     (lambda: ClassifyConfig(train=("a",), validation=("1.5",)), "--validation", "1.5"),
@@ -141,14 +141,14 @@ test_imagenet = refusals(
 )
 
 test_pretrain = refusals(
-    (lambda: pretrain(train=("a",), embedded=True), "--embedded", "train=('a',), embedded=True"),
+    (lambda: pretrain(train=("a",), built_in=True), "--built-in", "train=('a',), built_in=True"),
     (lambda: PretrainConfig().data, "--records", "none of them"),
     (lambda: pretrain(warmup_steps=50, epochs=5, epoch_steps=10), "--warmup-steps", 50),
 )
 
 test_lora = refusals(
     (lambda: glue(**EMBEDDED_GLUE, lora_rank=2), "--checkpoint", "lora_rank=2"),
-    (lambda: translate(embedded=True, lora_rank=2), "--pretrained", "lora_rank=2"),
+    (lambda: translate(built_in=True, lora_rank=2), "--pretrained", "lora_rank=2"),
     (lambda: glue(checkpoint="bert", repulsive="svgd", lora_rank=2), "--repulsive svgd", "lora_rank=2"),
     (lambda: glue(checkpoint="bert", attention_regularizer="cosine", lora_rank=2), "--attention-regularizer", "=2"),
     (lambda: GlueConfig(**EMBEDDED_GLUE).refuse_unused({"lora_alpha": 2.0}), "--lora-alpha", "lora_alpha=2.0"),

@@ -189,13 +189,13 @@ def test_a_papers_table():
     assert {name for name, _ in table.published} - {"training"} == set(configs[0].test_splits)
 
 
-def test_embedded_tasks_are_no_tasks_of_the_paper():
+def test_synthetic_tasks_are_no_tasks_of_the_paper():
     """Columns of data are one column, and what is equal is trained once."""
-    _, table, configs = planned_of("evolving_table3_bert_base", "--embedded", "--table-columns", "rte")
+    _, table, configs = planned_of("evolving_table3_bert_base", "--built-in", "--table-columns", "rte")
     assert [*table.columns] == [""] and table.headlines == {} and "attention of rte" in table.title
     assert [c.attention_arguments for c in configs] == [{}, dict(alpha=0.2, beta=0.1)]
-    assert len(planned_of("evolving_grid", "--embedded")[1].columns) == 3
-    _, table, configs = planned_of("disentangled_table2", "--embedded")
+    assert len(planned_of("evolving_grid", "--built-in")[1].columns) == 3
+    _, table, configs = planned_of("disentangled_table2", "--built-in")
     runs = dict(zip(table.rows, (config.run for config in configs), strict=True))
     assert runs["transformer_base_37k"] == runs["transformer_base"] != runs["dma_base"] == runs["dma_base_37k"]
 
@@ -224,14 +224,14 @@ def test_rows_are_what_the_paper_names():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_papers_tables_have_valid_settings(name):
-    """Each row and column, with files and on the embedded data; published figures have a place."""
+    """Each row and column, with files and on the synthetic data; published figures have a place."""
     recipe, table, configs = planned_of(name, *DATA.get(name, DATA[TABLES[name][0].name]))
     assert len({json.dumps(vars(config), default=str) for config in configs}) == len(configs)
     assert len({config.run for config in configs}) == len(table.rows) * len(table.columns)
-    _, embedded, of_embedded = planned_of(name, "--embedded", "--quick")
-    for config in configs + of_embedded:
+    _, built_in, of_synthetic = planned_of(name, "--built-in", "--quick")
+    for config in configs + of_synthetic:
         check_attentions(config)
-    assert embedded.published == {} and len(of_embedded) == len(embedded.rows) * len(embedded.columns)
+    assert built_in.published == {} and len(of_synthetic) == len(built_in.rows) * len(built_in.columns)
     for measure, rows in table.published.items():
         assert set(rows) <= set(table.rows)
         for figures in rows.values():

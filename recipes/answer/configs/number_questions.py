@@ -9,7 +9,7 @@ than its windows. This is the default task. Scores, time and machine: docs/answe
 from recipes.answer.settings import AnswerConfig
 
 CONFIG = AnswerConfig(
-    embedded=True,
+    built_in=True,
     size="bert_tiny",
     vocabulary_size=300,
     model_arguments=dict(initializer_range=0.09, dropout=0.0, attention_dropout=0.0),

@@ -1,4 +1,4 @@
-"""The embedded task: which of twelve languages a number is written in, made by code. No download; a minute or two.
+"""The synthetic task: which of twelve languages a number is written in, made by code. No download; a minute or two.
 
     python -m recipes.classify
 
@@ -9,7 +9,7 @@ machine: docs/classification.md.
 from recipes.classify.settings import ClassifyConfig
 
 CONFIG = ClassifyConfig(
-    embedded=True,
+    built_in=True,
     tokens="pieces",
     vocabulary_size=300,
     pooling_dim=32,

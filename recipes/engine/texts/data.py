@@ -11,8 +11,8 @@ def load_corpora(config):
 
     A set without examples but those of `--drop-labels` is a `ValueError`.
     """
-    if config.data == "embedded":
-        corpora = _embedded(config.split_seed)
+    if config.data == "built_in":
+        corpora = _synthetic(config.split_seed)
     elif config.data == "tfds":
         corpora = Corpora(
             _read_split(config.tfds, config.splits["train"], config.columns),
@@ -38,7 +38,7 @@ def read_tests(config, files=None):
     return {name: config.chosen(_read(config, part)) for name, part in config.named_tests(files).items()}
 
 
-def _embedded(seed):
+def _synthetic(seed):
     task = number_words(seed=seed)
     return Corpora(task["train"], task["validation"], {"test": task["test"]})
 

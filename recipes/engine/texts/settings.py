@@ -65,8 +65,8 @@ class Texts(TextFiles, Examples):
         reasons = {}
         if "test" not in given and self.source != "train":
             reasons |= dict.fromkeys(OF_FILES, "is only for files")
-            if self.embedded:
-                reasons |= dict.fromkeys(COLUMNS, "is not for the embedded data")
+            if self.built_in:
+                reasons |= dict.fromkeys(COLUMNS, "is not for the synthetic data")
         if self.format not in (None, "csv"):
             reasons["delimiter"] = "is only for csv"
         if self.format in ("jsonl", "label_text", "aligned"):

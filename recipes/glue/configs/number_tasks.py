@@ -1,4 +1,4 @@
-"""Three embedded tasks, made by code: acceptability, paraphrase, similarity. No download; minutes on two cores.
+"""Three synthetic tasks, made by code: acceptability, paraphrase, similarity. No download; minutes on two cores.
 
     python -m recipes.glue
     python -m recipes.glue --task paraphrase --run runs/paraphrase
@@ -11,7 +11,7 @@ then fine-tuned. This is the default task. Scores, time and machine: docs/glue.m
 from recipes.glue.settings import GlueConfig
 
 CONFIG = GlueConfig(
-    embedded=True,
+    built_in=True,
     size="bert_tiny",
     vocabulary_size=300,
     pretraining_epochs=10,

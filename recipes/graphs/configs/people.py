@@ -1,4 +1,4 @@
-"""The embedded task: texts of graphs of facts on invented people, made by code. No download; minutes on two cores.
+"""The synthetic task: texts of graphs of facts on invented people, made by code. No download; minutes on two cores.
 
     python -m recipes.graphs
 
@@ -9,7 +9,7 @@ graph tells its facts. Results, time and machine: docs/graphs.md.
 from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
-    embedded=True,
+    built_in=True,
     vocabulary_arguments=dict(min_count=1),
     model_arguments=dict(num_layers=2, hidden_dim=64, num_encoder_layers=1, dropout=0.0),
     optimizer="adam",

@@ -1,4 +1,4 @@
-"""The embedded task: scikit-learn's handwritten digits, 1,500 to train on and 297 for validation. No download.
+"""The built-in task: scikit-learn's handwritten digits, 1,500 to train on and 297 for validation. No download.
 
     python -m recipes.imagenet
 
@@ -8,7 +8,7 @@ This is the default task. Pixels are 8 x 8, shown to the network as 16 x 16.
 from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
-    embedded=True,
+    built_in=True,
     image_size=16,
     augmentation="pad_crop",
     augmentation_arguments=dict(flip=False),

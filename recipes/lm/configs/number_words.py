@@ -1,4 +1,4 @@
-"""The embedded task: counting in number words of twelve languages. No download.
+"""The synthetic task: counting in number words of twelve languages. No download.
 
     python -m recipes.lm
 
@@ -7,4 +7,4 @@ This is the default task.
 
 from recipes.lm.settings import LmConfig
 
-CONFIG = LmConfig(embedded=True, length=128, batch_size=16, epochs=6)
+CONFIG = LmConfig(built_in=True, length=128, batch_size=16, epochs=6)

@@ -8,7 +8,7 @@ This is the default task. Results, time and machine: docs/pretraining.md.
 from recipes.pretrain.settings import PretrainConfig
 
 CONFIG = PretrainConfig(
-    embedded=True,
+    built_in=True,
     size="tiny",
     vocabulary_size=600,
     vocabulary_lines=200,

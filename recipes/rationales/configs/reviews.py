@@ -1,4 +1,4 @@
-"""The embedded task of recipes.rationales: reviews made by code, with known evidence. No download.
+"""The synthetic task of recipes.rationales: reviews made by code, with known evidence. No download.
 
     python -m recipes.rationales
 
@@ -9,7 +9,7 @@ Some seeds take 14 epochs to leave a first plateau at chance, so no run ends ear
 from recipes.rationales.settings import RationalesConfig
 
 CONFIG = RationalesConfig(
-    embedded=True,
+    built_in=True,
     size="bert_tiny",
     vocabulary_size=300,
     window=128,

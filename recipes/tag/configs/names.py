@@ -1,4 +1,4 @@
-"""The embedded task, names in sentences made by code, with a small BERT of random weights. A minute on two cores.
+"""The synthetic task, names in sentences made by code, with a small BERT of random weights. A minute on two cores.
 
 python -m recipes.tag
 """
@@ -6,7 +6,7 @@ python -m recipes.tag
 from recipes.tag.settings import TagConfig
 
 CONFIG = TagConfig(
-    embedded=True,
+    built_in=True,
     size="bert_tiny",
     vocabulary_size=400,
     epochs=6,

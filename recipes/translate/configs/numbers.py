@@ -1,4 +1,4 @@
-"""The embedded task: English numbers, dates and amounts to German, made by code. No download; minutes on two cores.
+"""The synthetic task: English numbers, dates and amounts to German, made by code. No download; minutes on two cores.
 
     python -m recipes.translate
 
@@ -8,7 +8,7 @@ This is the default task. Scores, time and machine: docs/results.md.
 from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
-    embedded=True,
+    built_in=True,
     vocabulary_size=300,
     size="tiny",
     model_arguments=dict(num_layers=2, dropout=0.1),

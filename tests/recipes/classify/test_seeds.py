@@ -41,7 +41,7 @@ def started(monkeypatch):
 
 
 def test_seeds_make_a_table(started, tmp_path, capsys):
-    arguments = ["--embedded", "--run", str(tmp_path), "--seeds"]
+    arguments = ["--built-in", "--run", str(tmp_path), "--seeds"]
     main([*arguments, "2", "4"])
     text = (tmp_path / "seeds.md").read_text()
     assert "| accuracy | 0.3000 ± 0.1414 | 0.2000 | 0.4000 |" in text and "| dist | – | – | – |" in text
@@ -54,7 +54,7 @@ def test_seeds_make_a_table(started, tmp_path, capsys):
 
 
 def test_a_seed_that_failed_is_tried_again(started, tmp_path):
-    arguments = ["--embedded", "--run", str(tmp_path), "--seeds", "13", "2"]
+    arguments = ["--built-in", "--run", str(tmp_path), "--seeds", "13", "2"]
     with pytest.raises(SystemExit, match="1 of 2 runs failed:\nseed 13: bad luck"):
         main(arguments)
     assert "Seeds: 2." in (tmp_path / "seeds.md").read_text()
@@ -67,7 +67,7 @@ def test_seeds_of_other_settings_are_refused(started, tmp_path):
     Run(config.run, RECIPE).start(config)
     (pathlib.Path(config.run) / "results").mkdir()
     with pytest.raises(SystemExit, match="batch_size=32 .now 8"):
-        main(["--embedded", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
+        main(["--built-in", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
     assert started == []
 
 

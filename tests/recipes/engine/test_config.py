@@ -221,7 +221,7 @@ def test_another_attention_has_other_arguments():
 
 def test_other_data_take_the_place_of_those_of_a_configuration():
     config = RECIPE.named_config("wmt14_de").changed({"train": ("a", "b"), "validation": ("c", "d")})
-    assert config.data == "train" and config.tfds is None and config.changed({"embedded": True}).validation == ()
+    assert config.data == "train" and config.tfds is None and config.changed({"built_in": True}).validation == ()
 
 
 def test_vocabularies_of_two_sizes():
@@ -229,9 +229,9 @@ def test_vocabularies_of_two_sizes():
     assert (config.vocabulary_size, config.target_vocabulary_size) == (8848, 6632)
 
 
-def test_the_embedded_task_is_small():
+def test_the_synthetic_task_is_small():
     config = RECIPE.named_config("numbers")
-    assert config.data == "embedded" and config.epochs == 6 and config.vocabulary_size == 300
+    assert config.data == "built_in" and config.epochs == 6 and config.vocabulary_size == 300
     assert config.shape == dict(num_layers=2, hidden_dim=128, intermediate_dim=256, num_heads=4)
 
 

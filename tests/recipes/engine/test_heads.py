@@ -17,7 +17,7 @@ from recipes.translate.train import adam
 
 
 def test_nothing_by_default():
-    config = TranslateConfig(embedded=True)
+    config = TranslateConfig(built_in=True)
     assert not isinstance(adam(config, 1), Repulsive)
     assert make_attentions(config)["attention"].head_regularizer is None
 
@@ -56,7 +56,7 @@ def test_repulsive_with_its_selection():
 
 def test_every_setting_of_table_10_finds_its_heads(capsys):
     config = TranslateConfig(
-        embedded=True, attention="multi_head", size="tiny", model_arguments=dict(num_layers=2), repulsive="svgd"
+        built_in=True, attention="multi_head", size="tiny", model_arguments=dict(num_layers=2), repulsive="svgd"
     )
     transformer = make_transformer(config, 20, 20)
     transformer.build()
@@ -73,7 +73,7 @@ def test_every_setting_of_table_10_finds_its_heads(capsys):
 def test_every_attention_by_its_name(name):
     """In every role, cached decoding included: a model of it is made and called."""
     config = TranslateConfig(
-        embedded=True,
+        built_in=True,
         attention=name,
         **dict.fromkeys(("decoder_attention", "cross_attention"), "multi_head" if name == "re_attention" else None),
         size="tiny",
@@ -119,7 +119,7 @@ def test_numbers_and_widths_of_heads():
 @pytest.mark.parametrize("attention", ["multi_head", "evolving", "synthesizer"])
 def test_regularizer_of_every_attention(name, cls, attention):
     config = TranslateConfig(
-        embedded=True,
+        built_in=True,
         attention=attention,
         attention_regularizer=name,
         num_heads=4,

@@ -15,7 +15,7 @@ from tests.refusals import refused
 
 FILES = {"train": ("a", "b"), "validation": ("c", "d")}
 TABLE = {"train": ("a.csv",)}
-EMBEDDED = {"embedded": True}
+EMBEDDED = {"built_in": True}
 TEST = {"test": ("a.csv",)}
 
 

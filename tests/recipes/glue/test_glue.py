@@ -86,7 +86,7 @@ def test_it_is_compared_as_other_runs(quick, capsys):
     [
         (["--config", "bert_base_cola"], "Give --train or --glue"),
         (["--glue", "{tmp}", "--task", "cola", "--checkpoint", "{tmp}"], "{tmp}"),
-        (["--embedded", "--size", "none", "--run", "{tmp}/run"], "Give --checkpoint, or --size"),
+        (["--built-in", "--size", "none", "--run", "{tmp}/run"], "Give --checkpoint, or --size"),
         (["--glue", "{tmp}", "--task", "cola", "--size", "bert_tiny", "--run", "{tmp}/run"], "a file train.tsv"),
         (["--attention", "evolving", "--attention-arguments", "gamma=1", "--run", "{tmp}/run"], "gamma"),
         (["submit", "{tmp}/nothing"], "no run"),

@@ -204,7 +204,7 @@ def test_real_test_sets(name, rows):
 
 
 def test_a_checkpoint_takes_the_place_of_a_size_and_of_pretraining():
-    small = GlueConfig().changed({"size": "bert_tiny", "embedded": True, "pretraining_epochs": 2})
+    small = GlueConfig().changed({"size": "bert_tiny", "built_in": True, "pretraining_epochs": 2})
     given = small.changed({"checkpoint": "MODEL"})
     assert (given.checkpoint, given.size, given.pretraining_epochs) == ("MODEL", None, 0)
     assert given.changed({"size": "bert_mini"}).checkpoint is None

@@ -123,7 +123,7 @@ def test_a_share_for_validation(tmp_path, capsys):
     make_folder(tmp_path / "train", each=10)
     make_folder(tmp_path / "new" / "validation", each=3)
     (tmp_path / "train" / "cat" / "a.tif").touch()
-    config = TINY.changed({"embedded": False, "images": str(tmp_path), "validation": "0.2"})
+    config = TINY.changed({"built_in": False, "images": str(tmp_path), "validation": "0.2"})
     RECIPE.check_files(config)
     train, *parts = (load_training(config), *(load_validation(config, ["cat", "dog"]) for _ in range(2)))
     names = [[part.name(index) for index in range(len(part))] for part in (train, *parts)]
@@ -172,7 +172,7 @@ def folders(tmp_path):
 
 def test_data_of_folders(folders):
     config = dataclasses.replace(
-        TINY, embedded=False, images=str(folders), validation="val", batch_size=4, max_images=None
+        TINY, built_in=False, images=str(folders), validation="val", batch_size=4, max_images=None
     )
     source = load_training(config)
     validation = load_validation(config, source.class_names)
@@ -187,12 +187,12 @@ def test_data_of_folders(folders):
 def test_classes_of_a_file(folders, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("dog\ncat\n")
-    config = dataclasses.replace(TINY, embedded=False, images=str(folders), class_names=str(names))
+    config = dataclasses.replace(TINY, built_in=False, images=str(folders), class_names=str(names))
     assert load_training(config).class_names == ["dog", "cat"]
 
 
 def test_damaged_images_are_reported_once(folders, tmp_path, capsys):
-    config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation="val", max_images=None)
+    config = dataclasses.replace(TINY, built_in=False, images=str(folders), validation="val", max_images=None)
     batches = validation_batches(config, load_validation(config, ["cat", "dog"]))
     for _ in range(2):
         list(batches.dataset())

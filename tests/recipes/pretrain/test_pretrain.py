@@ -119,11 +119,11 @@ def longer(version, folder):
 def test_fine_tuning_from_a_run(quick, capsys, tmp_path):
     """Which language a number is in; then another task from that run, with a new head."""
     arguments = ["--epochs", 1, "--export", "none", "--train-examples", 64, "--max-examples", 80, "--max-length", 64]
-    first = ["--embedded", "--task", "language", "--checkpoint", quick[0] / "run", "--run", tmp_path / "language"]
+    first = ["--built-in", "--task", "language", "--checkpoint", quick[0] / "run", "--run", tmp_path / "language"]
     electra = ["--optimizer", "electra", "--layer-decay", 0.8]
     printed = run_here(glue, capsys, *first, *arguments, *electra)
     assert "accuracy" in printed and (tmp_path / "language" / "model.keras").exists(), printed
-    second = ["--embedded", "--task", "paraphrase", "--checkpoint", tmp_path / "language", "--run", tmp_path / "second"]
+    second = ["--built-in", "--task", "paraphrase", "--checkpoint", tmp_path / "language", "--run", tmp_path / "second"]
     printed = run_here(glue, capsys, *second, *arguments, "--swap-pairs", "--model-arguments", "pooling=mean")
     assert "f1" in printed, printed
     config = json.loads((tmp_path / "second" / "config.json").read_text())
@@ -157,14 +157,14 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
     [
         (["--train", "{tmp}/none.txt"], "No such file"),
         (["--records", "{tmp}"], "give --vocabulary"),
-        (["--embedded", "--attention", "evolving", "--attention-arguments", "gamma=1"], "gamma"),
+        (["--built-in", "--attention", "evolving", "--attention-arguments", "gamma=1"], "gamma"),
         (
-            ["--embedded", "--generator-attention-arguments", "gamma=1"],
+            ["--built-in", "--generator-attention-arguments", "gamma=1"],
             "--generator-attention-arguments: MultiHeadAttention takes",
         ),
-        (["--embedded", "--num-heads", "7"], "--num-heads must divide"),
-        (["--embedded", "--max-length", "600"], "--max-length must be at most"),
-        (["--config", "electra_small"], "Give --train or --embedded or --records"),
+        (["--built-in", "--num-heads", "7"], "--num-heads must divide"),
+        (["--built-in", "--max-length", "600"], "--max-length must be at most"),
+        (["--config", "electra_small"], "Give --train or --built-in or --records"),
         (["export", "{tmp}/nothing", "--export", "x"], "no run"),
     ],
 )

@@ -174,12 +174,12 @@ def test_missing_files(config, capsys):
     assert printed.startswith("error: No such file") and "none.vocab" in printed
 
 
-def test_the_embedded_text(tmp_path):
+def test_the_synthetic_text(tmp_path):
     records = prepare(dataclasses.replace(named_configs("pretrain")["number_documents"], records=str(tmp_path)))
     vocabulary = tokenizer_of(records).vocabulary
     assert {"huit", "eight"} & set(vocabulary) and len(vocabulary) <= 600
     assert 100_000 < records.manifest["tokens"]["input_ids"] < 1_000_000
-    assert json.loads((tmp_path / "corpus.json").read_text())["made_of"]["text"] == "embedded"
+    assert json.loads((tmp_path / "corpus.json").read_text())["made_of"]["text"] == "built_in"
 
 
 def test_real_text(shared_data, tmp_path):

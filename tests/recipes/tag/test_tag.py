@@ -74,8 +74,8 @@ def test_its_encoder_is_a_checkpoint(quick, recipe, tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--embedded", "--size", "none", "--run", "{tmp}/run"], "Give --checkpoint, or --size"),
-        (["--embedded", "--model-arguments", "head_dim=3"], "no such argument. Received: head_dim"),
+        (["--built-in", "--size", "none", "--run", "{tmp}/run"], "Give --checkpoint, or --size"),
+        (["--built-in", "--model-arguments", "head_dim=3"], "no such argument. Received: head_dim"),
         (["predict", "{tmp}/nothing"], "no run"),
     ],
 )

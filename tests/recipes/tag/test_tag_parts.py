@@ -1,4 +1,4 @@
-"""Parts of the recipe of tags: labels of pieces, weights, the embedded task."""
+"""Parts of the recipe of tags: labels of pieces, weights, the synthetic task."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_losses_of_batches_are_means_over_labels():
             assert np.mean(means) == pytest.approx(expected)
 
 
-def test_the_embedded_task():
+def test_the_synthetic_task():
     made, again = names_in_sentences(50, 5, 40, seed=1), names_in_sentences(50, 5, 40, seed=1)
     assert made == again and [len(part) for part in made.values()] == [50, 5, 40]
     kinds = {kind for tags in made["train"].tags for kind, _, _ in entities_of(tags)}

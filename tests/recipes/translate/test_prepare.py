@@ -132,9 +132,9 @@ def test_another_text_is_refused(config):
         prepare(config)
 
 
-def test_the_embedded_text_is_that_of_its_seed(tmp_path):
+def test_the_synthetic_text_is_that_of_its_seed(tmp_path):
     config = TranslateConfig(
-        embedded=True, records=str(tmp_path), vocabulary_size=300, max_sentences=200, target_language="de"
+        built_in=True, records=str(tmp_path), vocabulary_size=300, max_sentences=200, target_language="de"
     )
     prepare(config)
     with refused("settings", "seed=0 (now 1)"):

@@ -56,12 +56,12 @@ def test_attention_of_every_layer_and_kind(transformer):
 
 
 def test_settings_shown_are_those_that_change_what_is_trained():
-    config = TranslateConfig(model_arguments=dict(dropout=0.2), beam_size=7, seed=3, embedded=True)
+    config = TranslateConfig(model_arguments=dict(dropout=0.2), beam_size=7, seed=3, built_in=True)
     assert shown_settings(config) == {
         "attention": "interacting",
         "seed": 3,
         "model_arguments.dropout": 0.2,
-        "embedded": True,
+        "built_in": True,
     }
     config = TranslateConfig(attention="evolving", attention_arguments={"alpha": 0.1, "mixture": ("a",)}, num_heads=4)
     shown = shown_settings(config)
@@ -69,14 +69,14 @@ def test_settings_shown_are_those_that_change_what_is_trained():
 
 
 def test_a_bilstm_shows_no_attention():
-    config = ClassifyConfig(embedded=True)
+    config = ClassifyConfig(built_in=True)
     assert not {"attention", "num_heads"} & shown_settings(config).keys()
     assert shown_settings(config.changed({"encoder": "transformer"}))["attention"] == "multi_head"
 
 
 def test_results_are_shown_with_the_scores(tmp_path):
     run = Run(tmp_path, RECIPE)
-    run.start(TranslateConfig(embedded=True, model_arguments=dict(dropout=0.25)))
+    run.start(TranslateConfig(built_in=True, model_arguments=dict(dropout=0.25)))
     for name, lines in (("sources", ["a|b", "<i>c</i>"]), ("hypotheses", ["d", "e"]), ("references", ["f", "g"])):
         write_atomically(run.results / "test" / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
     write_atomically(run.results / "test" / "scores.json", b'{"bleu": {"value": 12.5}}')

@@ -1,9 +1,9 @@
 """Scores of the recipes' synthetic tasks over three seeds, as the recipes' pages quote them.
 
-    python -m benchmarks.embedded                    all tasks, about two hours of one core
-    python -m benchmarks.embedded translate graphs   some; the report has those that are finished
+    python -m benchmarks.synthetic                    all tasks, about two hours of one core
+    python -m benchmarks.synthetic translate graphs   some; the report has those that are finished
 
-Runs are kept in runs/embedded, or in --runs; finished ones are not repeated.
+Runs are kept in runs/synthetic, or in --runs; finished ones are not repeated.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 from benchmarks.timing import machine, report, table
 
 LANGUAGE = (
-    "glue --embedded --task language --train-examples 100 --checkpoint {runs}/pretrain/seed=0 --learning-rate 1e-3 "
+    "glue --built-in --task language --train-examples 100 --checkpoint {runs}/pretrain/seed=0 --learning-rate 1e-3 "
     "--epochs 40 --max-length 64 --batch-size 16"
 )
 TASKS = {
@@ -72,7 +72,7 @@ def rows(runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tasks", nargs="*", default=list(TASKS))
-    parser.add_argument("--runs", default="runs/embedded", help="folder of the runs (default: %(default)s)")
+    parser.add_argument("--runs", default="runs/synthetic", help="folder of the runs (default: %(default)s)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     arguments = parser.parse_args()
     if unknown := set(arguments.tasks) - set(TASKS):
@@ -80,7 +80,7 @@ def main():
     for name in arguments.tasks:
         train(name, arguments.runs, arguments.seeds)
     results = table(["python -m recipes.", "measure", "mean ± deviation", "seeds"], rows(arguments.runs))
-    report("embedded", "# Embedded tasks", results, "\n".join(machine("tensorflow", "keras", "numpy")))
+    report("synthetic", "# Synthetic tasks", results, "\n".join(machine("tensorflow", "keras", "numpy")))
 
 
 if __name__ == "__main__":
