@@ -134,7 +134,7 @@ def test_other_settings(tmp_path, runs):
     save_config(config, pathlib.Path(config.run) / "config.json", "translate")
     start(tmp_path, "--heads", "2", "--epochs", "3")
     assert len(runs) == 4
-    with pytest.raises(SystemExit, match="model_arguments.dropout=0.1 .now 0.2"):
+    with pytest.raises(SystemExit, match="model_arguments.dropout: the folder has 0.1, you gave 0.2"):
         start(tmp_path, "--heads", "2", "--model-arguments", "dropout=0.2")
     assert len(runs) == 4
 
