@@ -66,7 +66,7 @@ def test_seeds_of_other_settings_are_refused(started, tmp_path):
     config = seeds.plan(override(NUMBER_WORDS, {"run": str(tmp_path)}), [2])[0]
     Run(config.run, RECIPE).start(config)
     (pathlib.Path(config.run) / "results").mkdir()
-    with pytest.raises(SystemExit, match="batch_size=32 .now 8"):
+    with pytest.raises(SystemExit, match="batch_size: the folder has 32, you gave 8"):
         main(["--built-in", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
     assert started == []
 
@@ -78,7 +78,7 @@ def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
     main(arguments)
     folder = pathlib.Path("runs/quick_classify/seed=2")
     Run(folder, RECIPE).save_config(RECIPE.named_config(str(folder / "settings.json")))
-    with pytest.raises(SystemExit, match="batch_size=32 .now 8"):
+    with pytest.raises(SystemExit, match="batch_size: the folder has 32, you gave 8"):
         main([*arguments, "--batch-size", "8", "--run", "runs/quick_classify"])
     assert started == [2, "--afresh"]
     main([*arguments, "--batch-size", "8"])

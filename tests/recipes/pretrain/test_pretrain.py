@@ -155,7 +155,7 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--train", "{tmp}/none.txt"], "No such file"),
+        (["--train", "{tmp}/none.txt"], "no such file"),
         (["--records", "{tmp}"], "give --vocabulary"),
         (["--built-in", "--attention", "evolving", "--attention-arguments", "gamma=1"], "gamma"),
         (
