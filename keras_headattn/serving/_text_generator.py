@@ -191,13 +191,14 @@ def export_generator(
     """
     write = TextGenerator(model, tokenizer, **generator_arguments)
     generator, seed, own = write.generator, tf.constant(write.generator.seed), write.generator.request()
+    text = _generate_text(generator, tokenizer)
 
     def call(prompts):
-        return write._text(prompts, seed)
+        return text(prompts, seed)
 
     def generate(prompts, seed=seed, temperature=own["temperature"], top_k=own["top_k"], top_p=own["top_p"],
                  max_tokens=own["max_tokens"]):  # fmt: skip
-        return write._text_of_request(prompts, seed, temperature, top_k, top_p, max_tokens)
+        return text(prompts, seed, temperature, top_k, top_p, max_tokens)
 
     def score(texts):
         return _score(generator, tokenizer, texts)
