@@ -196,13 +196,17 @@ class Generator(SearchModel):
         top_p: float | Tensor | None = None,
         max_tokens: int | Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Returns options of sampling as tensors, so that one graph serves all their values.
+        """Returns options of sampling as scalar tensors, so that one graph serves all their values.
 
-        `top_k` and `top_p` then see the 1,024 likeliest tokens alone.
+        `top_k` and `top_p` then see the 1,024 likeliest tokens alone. Values are not checked, as a graph cannot.
 
         Args:
-            temperature, top_k, top_p: as the generator's, which are the defaults; 0 and 1 are no `top_k` and `top_p`.
-            max_tokens: largest number of tokens of an answer, at most `max_length`, which is the default.
+            temperature, top_k, top_p: scalars, as the generator's, which are the defaults; 0 and 1 are no `top_k` and
+                `top_p`.
+            max_tokens: scalar, largest number of tokens of an answer, at most `max_length`, which is the default.
+
+        Returns:
+            Dictionary by these names of float32 `temperature` and `top_p`, and int32 `top_k` and `max_tokens`, each `()`.
         """
         kinds = dict(temperature="float32", top_k="int32", top_p="float32", max_tokens="int32")
         own = dict(
