@@ -206,7 +206,7 @@ class Generator(SearchModel):
             max_tokens: scalar, largest number of tokens of an answer, at most `max_length`, which is the default.
 
         Returns:
-            Dictionary by these names of float32 `temperature` and `top_p`, and int32 `top_k` and `max_tokens`, each `()`.
+            Dictionary by these names: float32 `temperature` and `top_p`, int32 `top_k` and `max_tokens`, all `()`.
         """
         kinds = dict(temperature="float32", top_k="int32", top_p="float32", max_tokens="int32")
         own = dict(

@@ -8,6 +8,26 @@ GONE = {"added_tokens.json": None, "special_tokens_map.json": None}
 
 def tokenizer_files(tokenizer, size):
     """Returns files by name; `None` for those to be removed."""
+    tokenizer = _as_byte_pairs(tokenizer, size)
+    config = tokenizer.get_config()
+    ids = {token: index for index, token in enumerate(config["vocabulary"])}
+    names = {f"{name}_token": token for name, token in tokenizer.specials.items() if token in tokenizer.vocabulary}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
+    document = dict(
+        version="1.0",
+        truncation=None,
+        padding=None,
+        added_tokens=_added_tokens(tokenizer, names),
+        **_steps(tokenizer),
+        post_processor=_template(tokenizer.bos_id, names["bos_token"]) if tokenizer.bos_id >= 0 else None,
+        decoder=_byte_level(),
+        model=dict(type="BPE", ignore_merges=tokenizer.ignore_merges, vocab=ids, merges=config["merges"]),
+    )
+    return {"tokenizer.json": document, "tokenizer_config.json": settings, **GONE}
+
+
+def _as_byte_pairs(tokenizer, size):
+    """Returns the tokenizer, or that of bytes as one of byte pairs, if Hugging Face's can compute what it does."""
     from keras_headattn.text import BytePairTokenizer, ByteTokenizer
     from keras_headattn.text._byte_pair_tokenizer import byte_signs
 
@@ -28,27 +48,13 @@ def tokenizer_files(tokenizer, size):
             f"`tokenizer` must have no more tokens than the model, {size}. "
             f"Received: tokenizer with {tokenizer.vocabulary_size}"
         )
-    config = tokenizer.get_config()
-    ids = {token: index for index, token in enumerate(config["vocabulary"])}
-    missing = sorted({*byte_signs()} - {*ids})
+    missing = sorted({*byte_signs()} - {*tokenizer.vocabulary})
     if tokenizer.unk_id >= 0 and missing:
         raise ValueError(
             '`tokenizer` must have all 256 bytes in its vocabulary, or no "unk" in `specials`. '
             f"Received: tokenizer without {', '.join(missing[:5])}"
         )
-    names = {f"{name}_token": token for name, token in tokenizer.specials.items() if token in tokenizer.vocabulary}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
-    document = dict(
-        version="1.0",
-        truncation=None,
-        padding=None,
-        added_tokens=_added_tokens(tokenizer, names),
-        **_steps(tokenizer),
-        post_processor=_template(tokenizer.bos_id, names["bos_token"]) if tokenizer.bos_id >= 0 else None,
-        decoder=_byte_level(),
-        model=dict(type="BPE", ignore_merges=tokenizer.ignore_merges, vocab=ids, merges=config["merges"]),
-    )
-    return {"tokenizer.json": document, "tokenizer_config.json": settings, **GONE}
+    return tokenizer
 
 
 def _byte_level(add_prefix_space=False, use_regex=True):
