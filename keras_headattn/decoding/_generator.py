@@ -25,6 +25,7 @@ from keras_headattn.decoding._constraints import NEVER, Constraints, read_tokens
 from keras_headattn.decoding._packing import pack_vectors
 from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
 from keras_headattn.decoding._search import SearchModel, fixed_values, search_lengths
+from keras_headattn.decoding._stop_texts import StopTexts
 from keras_headattn.ops._dense import argmax
 
 COLDEST = 1e-6  # a temperature below which the likeliest token is drawn anyway
@@ -134,6 +135,7 @@ class Generator(SearchModel):
         self.beam_size = None if beam_size is None else check_positive("beam_size", beam_size)
         self.seed = check_index("seed", seed)
         self.return_token_scores = check_boolean("return_token_scores", return_token_scores)
+        self.stop_texts: StopTexts | None = None  # set by `serving.TextGenerator`, for the option `stop`
         self._check_together()
 
     def _ids(self, name, ids):
@@ -195,6 +197,7 @@ class Generator(SearchModel):
         top_k: int | Tensor | None = None,
         top_p: float | Tensor | None = None,
         max_tokens: int | Tensor | None = None,
+        min_tokens: int | Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Returns options of sampling as scalar tensors, so that one graph serves all their values.
 
@@ -204,18 +207,21 @@ class Generator(SearchModel):
             temperature, top_k, top_p: scalars, as the generator's, which are the defaults; 0 and 1 are no `top_k` and
                 `top_p`.
             max_tokens: scalar, largest number of tokens of an answer, at most `max_length`, which is the default.
+            min_tokens: scalar, smallest number of them before one of `end_ids`. Defaults to `min_length`.
 
         Returns:
-            Dictionary by these names: float32 `temperature` and `top_p`, int32 `top_k` and `max_tokens`, all `()`.
+            Dictionary by these names of tensors `()`: float32 `temperature` and `top_p`, and int32.
         """
-        kinds = dict(temperature="float32", top_k="int32", top_p="float32", max_tokens="int32")
-        own = dict(
-            temperature=self.temperature, top_k=self.top_k or 0, top_p=self.top_p or 1.0, max_tokens=self.max_length
-        )
-        given = dict(temperature=temperature, top_k=top_k, top_p=top_p, max_tokens=max_tokens)
+        options = {
+            "temperature": (temperature, self.temperature, "float32"),
+            "top_k": (top_k, self.top_k or 0, "int32"),
+            "top_p": (top_p, self.top_p or 1.0, "float32"),
+            "max_tokens": (max_tokens, self.max_length, "int32"),
+            "min_tokens": (min_tokens, self.constraints.min_length, "int32"),
+        }
         return {
-            name: ops.convert_to_tensor(own[name] if value is None else value, kinds[name])
-            for name, value in given.items()
+            name: ops.convert_to_tensor(own if value is None else value, dtype)
+            for name, (value, own, dtype) in options.items()
         }
 
     def _is_unfinished(self, state, room):
@@ -288,6 +294,8 @@ class Generator(SearchModel):
         }
         if options is not None:
             state["options"] = options
+            if "stop" in options:
+                state["last_bytes"] = self.stop_texts.begin(rows)
         if self.return_token_scores:
             state["token_scores"] = ops.zeros((rows, self.max_length), "float32")
         if read_tokens(self.constraints):
@@ -312,10 +320,13 @@ class Generator(SearchModel):
     def _choose(self, state, logits):
         """Returns the state after the next tokens, whose logits are `(rows, V)`."""
         index, finished, logits = state["index"], state["finished"], ops.cast(logits, "float32")
+        options = state.get("options")
         constraints = dataclasses.replace(self.constraints, context=state.get("context"))
+        if options is not None:
+            constraints = dataclasses.replace(constraints, min_length=options["min_tokens"])
         before = state["tokens"][:, None] if read_tokens(constraints) else None
         allowed = restrict(constraints, logits[:, None], before, index, self.end_ids, self.max_length)[:, 0]
-        chosen = ops.where(finished, self._after_end, self._draw(allowed, index, state["seed"], state.get("options")))
+        chosen = ops.where(finished, self._after_end, self._draw(allowed, index, state["seed"], options))
         gained = ops.take_along_axis(ops.log_softmax(logits, axis=-1), chosen[:, None], axis=-1)[:, 0]
         gained = ops.where(finished, 0.0, gained)
         is_here = ops.equal(ops.arange(self.max_length, dtype="int32"), index)
@@ -328,7 +339,11 @@ class Generator(SearchModel):
         }
         if self.return_token_scores:
             new["token_scores"] = ops.where(is_here, gained[:, None], state["token_scores"])
-        return {**state, **new, "finished": ops.logical_or(finished, self._ends(new["tokens"], chosen, index))}
+        ends = self._ends(new["tokens"], chosen, index)
+        if "last_bytes" in state:
+            new["last_bytes"] = self.stop_texts.advance(state["last_bytes"], chosen)
+            ends = ops.logical_or(ends, self.stop_texts.ends(new["last_bytes"], options["stop"]))
+        return {**state, **new, "finished": ops.logical_or(finished, ends)}
 
     def _draw(self, logits, index, seed, options=None):
         """Returns the next tokens `(rows,)` from logits under the constraints."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_headattn._files import Path
 from keras_headattn._validation import check_index, check_number, check_positive
 from keras_headattn.decoding import Generator
+from keras_headattn.decoding._stop_texts import LONGEST, MOST, NO_BYTE, StopTexts
 from keras_headattn.serving._attention_signature import generation_attention
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches
@@ -24,14 +25,33 @@ OPTIONS = [
     tf.TensorSpec((), tf.int32, name="top_k"),
     tf.TensorSpec((), tf.float32, name="top_p"),
     tf.TensorSpec((), tf.int32, name="max_tokens"),
+    tf.TensorSpec((), tf.int32, name="min_tokens"),
+    tf.TensorSpec((None,), tf.string, name="stop"),
 ]
+
+
+def check_stop(name: str, stop: Sequence[str]) -> tuple[str, ...]:
+    """Returns the texts that end an answer, or raises a ValueError."""
+    is_list = isinstance(stop, (list, tuple)) and all(isinstance(text, str) for text in stop)
+    if not is_list or len(stop) > MOST or any(not 0 < len(text.encode("utf-8")) <= LONGEST for text in stop):
+        raise ValueError(
+            f"`{name}` must be a list of at most {MOST} str of 1 to {LONGEST} bytes. Received: {name}={stop!r}"
+        )
+    return tuple(stop)
+
+
 CHECKS = {
     "temperature": functools.partial(check_number, least=0),
     "top_k": check_index,
     "top_p": functools.partial(check_number, above=0, most=1),
     "max_tokens": check_positive,
+    "min_tokens": check_index,
+    "stop": check_stop,
 }
-RULE = "`temperature` and `top_k` must be at least 0, `top_p` above 0, and `max_tokens` at least 1."
+RULE = (
+    "`temperature`, `top_k` and `min_tokens` must be at least 0, `top_p` above 0, `max_tokens` at least 1, and `stop` "
+    f"at most {MOST} texts of 1 to {LONGEST} bytes."
+)
 
 
 class TextGenerator:
@@ -43,13 +63,14 @@ class TextGenerator:
         model: trained `CausalLM`, or any model for `decoding.Generator`.
         tokenizer: its tokenizer, such as `ByteTokenizer` or `BytePairTokenizer`. If it has an `eos_id`, as documents of
             the training text end with, that ends texts, and comes before prompts.
+        stop: list of at most 8 str of at most 64 bytes; a text ends before the first of them. Default: none.
         **generator_arguments: arguments of `decoding.Generator`, such as `max_length`, `temperature` or `num_samples`.
 
     Call arguments:
         prompts: list of str.
         seed: int; the same seed writes the same texts. Default: that of the generator.
-        **options: `temperature`, `top_k`, `top_p` and `max_tokens` of this call, as of `Generator.request`. A generator
-            with a `beam_size` takes none.
+        **options: `stop` of this call, and `temperature`, `top_k`, `top_p`, `max_tokens` and `min_tokens`, as of
+            `Generator.request`. A generator with a `beam_size` takes none.
 
     Returns:
         List with a list of `num_samples` str for each prompt.
@@ -71,10 +92,19 @@ class TextGenerator:
     True
     """
 
-    def __init__(self, model: keras.Model, tokenizer: keras.layers.Layer, **generator_arguments: Any):
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: keras.layers.Layer,
+        stop: Sequence[str] = (),
+        **generator_arguments: Any,
+    ):
         ends = [tokenizer.eos_id] if tokenizer.eos_id >= 0 else []
-        self.tokenizer = tokenizer
+        self.tokenizer, self.stop = tokenizer, check_stop("stop", stop)
         self.generator = Generator(model, **{"start_ids": ends, "end_ids": ends, **generator_arguments})
+        self.generator.stop_texts = StopTexts(tokenizer.token_texts)
+        if self.stop and self.generator.beam_size:
+            raise ValueError(f"`stop` is for generators without a `beam_size`. Received: stop={self.stop}")
         if tokenizer.vocabulary_size > model.vocabulary_size:
             raise ValueError(
                 "`tokenizer` must have at most as many tokens as the model. "
@@ -91,7 +121,7 @@ class TextGenerator:
         if isinstance(prompts, str):
             raise ValueError(f"`prompts` must be a list of str. Received: the str {prompts[:60]!r}")
         self.tokenizer.encode(list(prompts))  # an error for texts that it cannot read, which a graph would word badly
-        seed, values = self.generator.seed if seed is None else seed, self._options(options).values()
+        seed, values = self.generator.seed if seed is None else seed, self._options(options)
         groups = (
             [[*range(len(prompts))]] if self.generator.model.takes_documents else [[i] for i in range(len(prompts))]
         )
@@ -104,17 +134,22 @@ class TextGenerator:
         return texts
 
     def _options(self, options):
-        """Returns checked options of a call as tensors by name; none if none is given."""
+        """Returns checked options of a call as tensors, in the order of `OPTIONS`; none if none is given."""
         unknown = options.keys() - (() if self.generator.beam_size else CHECKS.keys())
         if unknown:
             raise ValueError(
-                "Options of a call are temperature, top_k, top_p and max_tokens, without a `beam_size`. "
+                f"Options of a call are {', '.join(CHECKS)}, without a `beam_size`. "
                 f"Received: {', '.join(sorted(unknown))}"
             )
         for name, value in options.items():
             if value is not None:
                 CHECKS[name](name, value)
-        return self.generator.request(**options) if options else {}
+        return self.options(**options) if options or self.stop else []
+
+    def options(self, stop: Sequence[str] | None = None, **options: float | int | None) -> list[tf.Tensor]:
+        """Returns options of a call as tensors, in the order of `OPTIONS`; the generator's, where none is given."""
+        stop = tf.constant([*(self.stop if stop is None else stop)], tf.string)
+        return [*self.generator.request(**options).values(), stop]
 
     def stream(self, prompt: str, seed: int | None = None, **options: float | int | None) -> Iterator[str]:
         """Yields pieces of the first text for a prompt as soon as they are complete; joined, they are that text.
@@ -123,11 +158,17 @@ class TextGenerator:
             prompt: str.
             seed, **options: as in a call.
         """
-        decoder, ends = self.tokenizer.stream_decoder(), self.generator.end_ids
+        values, stop = self._options(options), options.get("stop")
         ids, _, _ = _read_prompts(self.generator, self.tokenizer, [prompt])
-        for tokens in self.generator.stream(ids, seed=seed, options=self._options(options) or None):
+        pieces = self._pieces(self.generator.stream(ids, seed=seed, options=_by_name(values)))
+        return _until(pieces, self.stop if stop is None else stop)
+
+    def _pieces(self, steps):
+        """Yields the text of tokens as soon as its characters are complete."""
+        decoder = self.tokenizer.stream_decoder()
+        for tokens in steps:
             token = int(tokens[0, 0])
-            if token in ends:
+            if token in self.generator.end_ids:
                 break
             if piece := decoder.decode(token):
                 yield piece
@@ -163,8 +204,9 @@ def export_generator(
       float32 `scores` and int32 `lengths` `(B, num_samples)`, log probabilities and numbers of tokens, and boolean
       `is_cut` `(B,)`, True if the beginning of a prompt was left out. Its seed is the generator's;
     - `generate`, without a `beam_size`: the same of `prompts` and scalars, int32 `seed`, float32 `temperature`, int32
-      `top_k` (0 for none), float32 `top_p` (1 for none) and int32 `max_tokens`. TensorFlow Serving fills in those that
-      a gRPC request leaves out; requests over REST and calls in Python need all;
+      `top_k` (0 for none), float32 `top_p` (1 for none), int32 `max_tokens` and `min_tokens`, and of strings `stop`
+      `(K,)`, which may be none. TensorFlow Serving fills in those that a gRPC request leaves out; requests over REST
+      and calls in Python need all;
     - `score`: strings `texts` `(B,)` to float32 `scores` `(B,)`, log probabilities, and `token_scores` `(B, n)`, 0 at
       padding;
     - with `attention`, `attention`: strings `prompts` `(B,)` to the first of `texts` `(B,)`, its `scores` `(B,)`,
@@ -190,15 +232,15 @@ def export_generator(
     ```
     """
     write = TextGenerator(model, tokenizer, **generator_arguments)
-    generator, seed, own = write.generator, tf.constant(write.generator.seed), write.generator.request()
+    generator, seed, own = write.generator, tf.constant(write.generator.seed), write.options()
     text = _generate_text(generator, tokenizer)
 
     def call(prompts):
-        return text(prompts, seed)
+        return text(prompts, seed, *(own if write.stop else []))
 
-    def generate(prompts, seed=seed, temperature=own["temperature"], top_k=own["top_k"], top_p=own["top_p"],
-                 max_tokens=own["max_tokens"]):  # fmt: skip
-        return text(prompts, seed, temperature, top_k, top_p, max_tokens)
+    def generate(prompts, seed=seed, temperature=own[0], top_k=own[1], top_p=own[2], max_tokens=own[3],
+                 min_tokens=own[4], stop=own[5]):  # fmt: skip
+        return text(prompts, seed, temperature, top_k, top_p, max_tokens, min_tokens, stop)
 
     def score(texts):
         return _score(generator, tokenizer, texts)
@@ -218,15 +260,16 @@ def _generate_text(generator, tokenizer):
 
     def call(prompts, seed, *values):
         ids, lengths, cut = _read_prompts(generator, tokenizer, prompts)
-        options = {spec.name: value for spec, value in zip(OPTIONS, values, strict=False)} or None
-        if options:
-            within = options["temperature"] >= 0, options["top_k"] >= 0, options["top_p"] > 0, options["max_tokens"] > 0
+        if values:
+            temperature, top_k, top_p, max_tokens, min_tokens, stop = values
+            within = temperature >= 0, top_k >= 0, top_p > 0, max_tokens > 0, min_tokens >= 0, _are_short(stop)
             tf.debugging.assert_equal(tf.reduce_all(within), True, RULE)
-        result = generator(ids, lengths, seed=seed, options=options)
+        result = generator(ids, lengths, seed=seed, options=_by_name(values))
         tokens = result["tokens"]
         after = tf.range(generator.max_length) >= result["lengths"][..., None]
         tokens = tf.where(after, -1, tokens)
         texts = tokenizer.detokenize(tf.reshape(tokens, (-1, generator.max_length)))
+        texts = _cut(texts, values[-1]) if values else texts
         count = generator.beam_size or generator.num_samples
         return {
             "texts": tf.reshape(texts, (-1, count)),
@@ -236,6 +279,47 @@ def _generate_text(generator, tokenizer):
         }
 
     return call
+
+
+def _by_name(values):
+    """Returns options as `Generator` takes them, from tensors in the order of `OPTIONS`; `None` without any."""
+    if not values:
+        return None
+    options = {spec.name: value for spec, value in zip(OPTIONS, values, strict=True)}
+    sizes = tf.cast(tf.strings.length(options["stop"]), tf.int64)
+    letters = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(options["stop"]), tf.uint8), tf.int32)
+    backwards = tf.reverse(tf.RaggedTensor.from_row_lengths(letters, sizes), [1])
+    return options | {"stop": backwards.to_tensor(NO_BYTE, (MOST, LONGEST))}
+
+
+def _are_short(stop):
+    sizes = tf.strings.length(stop)
+    return (tf.size(stop) <= MOST) & tf.reduce_all((sizes > 0) & (sizes <= LONGEST))
+
+
+def _cut(texts, stop):
+    """Returns texts without the first of the strings `stop` and what follows it."""
+    quoted = tf.strings.regex_replace(stop, r"\\E", r"\\E\\\\E\\Q")  # else it would end the quotation
+    one_of_them = tf.strings.reduce_join(tf.strings.join([r"\Q", quoted, r"\E"]), separator="|")
+    pattern = tf.strings.join(["(?:", one_of_them, r")\C*"])  # \C is any byte
+    return tf.strings.regex_replace(texts, tf.where(tf.size(stop) > 0, pattern, r"\z."), "")
+
+
+def _until(pieces, stop):
+    """Yields pieces of a text that ends before the first of the strings `stop`, found across pieces."""
+    pending = ""
+    for piece in pieces:
+        pending += piece
+        if places := [place for place in map(pending.find, stop) if place >= 0]:
+            pending = pending[: min(places)]
+            break
+        beginnings = (text[:size] for text in stop for size in range(1, len(text)))
+        ready = len(pending) - max(map(len, filter(pending.endswith, beginnings)), default=0)
+        if ready:
+            yield pending[:ready]
+            pending = pending[ready:]
+    if pending:
+        yield pending
 
 
 def _read_prompts(generator, tokenizer, prompts):

@@ -41,6 +41,11 @@ class ByteTexts(PairTokenizer):
         return ids, *to_characters(ids.with_flat_values(starts), ids.with_flat_values(ends), letters)
 
     @property
+    def token_texts(self) -> list[bytes]:
+        """Text of each token, V bytes; empty for special tokens."""
+        return [*self._bytes]
+
+    @property
     def token_bytes(self) -> np.ndarray:
         """Number of bytes of each token's text, int32 (V,); 0 for special tokens."""
         return np.array([len(text) for text in self._bytes], "int32")

@@ -17,16 +17,18 @@ def add_generate(parser):
     parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest tokens [0.8]")
     parser.add_argument("--top-k", type=int, help="number of likeliest tokens to draw from [all]")
     parser.add_argument("--top-p", type=float, help="probability of the likeliest tokens to draw from [1]")
+    parser.add_argument("--stop", nargs="+", default=(), metavar="TEXT", help="end before the first of these texts")
     parser.add_argument("--seed", type=int, default=0, help="random seed [0]")
 
 
 def generate(run, options):
-    """Prints texts that go on after a prompt: one as it is written, or several."""
+    """Prints texts that go on after a prompt."""
     model, tokenizer = run.load_model(), saved_tokenizer(run.folder / TOKENIZER)
     encode(tokenizer, options.prompt, "--prompt")  # an error for characters that it lacks
     write = TextGenerator(
         model,
         tokenizer,
+        options.stop,
         max_length=options.max_tokens or longest_text(model),
         temperature=options.temperature,
         top_k=options.top_k,

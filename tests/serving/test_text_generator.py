@@ -21,7 +21,7 @@ import json, sys
 sys.modules["keras_headattn"] = sys.modules["tensorflow_text"] = None
 import tensorflow as tf
 call = tf.saved_model.load(sys.argv[1]).signatures
-options = dict(seed=7, temperature=0.9, top_k=20, top_p=1.0, max_tokens=9)
+options = dict(seed=7, temperature=0.9, top_k=20, top_p=1.0, max_tokens=9, min_tokens=0, stop=["%"])
 options = {name: tf.constant(value) for name, value in options.items()}
 found = call["generate"](prompts=tf.constant(["one, two", "a", "\u00e9t\u00e9"]), **options)
 scores = call["score"](texts=tf.constant(["one, two"]))
@@ -85,6 +85,32 @@ def test_options_of_a_call(write):
     assert np.asarray(result["lengths"]).max() <= 4
 
 
+@pytest.mark.parametrize("stop", [["b."], ["\\E"], ["a\nb", "*", "ab.*a"], ["."], [".", "E"], ["absent"], []])
+def test_texts_end_before_stop(stop):
+    """They are cut texts of a generator without it, with the tokens that complete a stop, in streams, too."""
+    letters = "ab.*\\E\n"
+    model = CausalLM(len(letters), num_layers=1, hidden_dim=16, num_heads=2, seed=1)
+    write = TextGenerator(model, CharacterTokenizer(letters), max_length=60, num_samples=8, min_length=3)
+    (plain,) = write(["a"], seed=3)
+    (found,) = write(["a"], seed=3, stop=stop)
+    assert found == [min((text.partition(part)[0] for part in [*stop, "absent"]), key=len) for text in plain]
+    assert "".join(write.stream("a", seed=3, stop=stop)) == found[0]
+    again = TextGenerator(model, write.tokenizer, stop, max_length=60, num_samples=8, min_length=3)
+    assert again(["a"], seed=3) == [found] and again(["a"], seed=3, stop=[]) == [plain]
+    assert "".join(again.stream("a", seed=3)) == found[0]
+
+
+def test_least_number_of_tokens():
+    model = CausalLM(257, num_layers=1, hidden_dim=16, num_heads=2, seed=1)
+    model.build()
+    write = TextGenerator(model, ByteTokenizer(), max_length=8, end_ids=range(64, 257), num_samples=4)
+    for least in (0, 5):
+        lengths = np.asarray(
+            write.generator(ByteTokenizer()(["a"]), options=write.generator.request(min_tokens=least))["lengths"]
+        )
+        assert lengths.min() == max(1, least)
+
+
 def test_filters_of_a_request_see_the_likeliest_tokens():
     """Their probabilities are over all tokens."""
     logits = keras.ops.arange(5_000, 0, -1, dtype="float32")[None] * 1e-4
@@ -121,7 +147,7 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     process = run_python("-c", PROGRAM, path)
     assert process.returncode == 0, process.stderr
     texts, scores = json.loads(process.stdout)
-    options = dict(seed=7, temperature=0.9, top_k=20, top_p=1.0, max_tokens=9)
+    options = dict(seed=7, temperature=0.9, top_k=20, top_p=1.0, max_tokens=9, min_tokens=0, stop=["%"])
     assert texts == [row[0] for row in write(PROMPTS, **options)]
     np.testing.assert_allclose(scores, [write.score(["one, two"])[0].sum()], rtol=1e-5)
     signatures = tf.saved_model.load(path).signatures
@@ -130,12 +156,16 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     assert [text.decode("utf-8", "replace") for text in plain[:, 0]] == [texts[0] for texts in write(PROMPTS)]
     assert signatures["serving_default"](**empty)["texts"].shape == (0, 2)
     asked = dict(prompts=tf.constant(["one"]), seed=tf.constant(7), temperature=tf.constant(0.5), top_k=tf.constant(9))
-    asked |= dict(top_p=tf.constant(0.9), max_tokens=tf.constant(3))
+    asked |= dict(top_p=tf.constant(0.9), max_tokens=tf.constant(3), min_tokens=tf.constant(0))
+    asked |= dict(stop=tf.constant([], tf.string))
     expected = write(["one"], seed=7, temperature=0.5, top_k=9, top_p=0.9, max_tokens=3)[0]
     found = signatures["generate"](**asked)["texts"].numpy()[0]
     assert [text.decode("utf-8", "replace") for text in found] == expected
     with pytest.raises(tf.errors.InvalidArgumentError, match="top_p` above 0"):
         signatures["generate"](**asked | {"top_p": tf.constant(0.0)})
+    for stop in ([""], ["a" * 65], ["a"] * 9):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="at most 8 texts of 1 to 64 bytes"):
+            signatures["generate"](**asked | {"stop": tf.constant(stop)})
     assert signatures["attention"](prompts=empty["prompts"])["weights"].shape[0] == 0
     found = signatures["attention"](prompts=tf.constant(PROMPTS))
     for row, prompt in enumerate(PROMPTS):
@@ -160,6 +190,10 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     (lambda write: write(["one"], max_tokens=0), "`max_tokens` must be .* Received: max_tokens=0"),
     (lambda write: write(["one"], temperature=float("nan")), "`temperature` must be .* Received: temperature=nan"),
     (lambda write: write(["one"], min_p=0.5), "Options of a call are temperature.* Received: min_p"),
+    (lambda write: write(["one"], min_tokens=-1), "`min_tokens` must be .* Received: min_tokens=-1"),
+    (lambda write: write(["one"], stop="."), "`stop` must be a list .* Received: stop='.'"),
+    (lambda write: write(["one"], stop=["a" * 65]), "`stop` must be .* 1 to 64 bytes"),
+    (lambda write: TextGenerator(write.generator.model, ByteTokenizer(), stop=["."], beam_size=2), "beam_size"),
     (lambda write: TextGenerator(write.generator.model, CharacterTokenizer(map(chr, range(1, 400)))), "Received: 399"),
 ])  # fmt: skip
 def test_wrong_arguments(write, call, message):
