@@ -51,7 +51,7 @@ model = ka.models.Transformer(
     intermediate_dim=128,
     num_heads=args.num_heads,
     attention=args.attention,
-    normalize_first=True,
+    normalization="pre",
     dropout=0.0,
     name="reverse",
 )

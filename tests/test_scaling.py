@@ -15,6 +15,6 @@ def test_the_page_has_the_table():
 
 
 def test_parameters():
-    model = Transformer.from_size("lite", 100, normalize_first=True)
+    model = Transformer.from_size("lite", 100, normalization="pre")
     model.build()
     assert model.count_params() == parameters(**SIZES["lite"], vocabulary=100)

@@ -254,6 +254,6 @@ def translator_arguments(config):
         dropout=config.number("dropout", 0.1, below=1),
         activation_dropout=config.number("activation_dropout", 0.0, below=1),
         activation=config.activation("activation_function", "gelu"),
-        normalize_first=not is_marian,
+        normalization="post" if is_marian else "pre",
         output_bias=config["model_type"] != "m2m_100",
     )

@@ -14,6 +14,7 @@ from keras_headattn.decoding import Shortlist
 from keras_headattn.decoding._shortlist import check_shortlist
 from keras_headattn.interop._copying import store
 from keras_headattn.interop._plain import (
+    check_normalization,
     check_plain,
     check_tokenizers,
     plain_parts,
@@ -123,6 +124,7 @@ def _vocabulary_map(shortlist, source, target):
 def _spec(specs, model):
     """Returns the `TransformerSpec` with the weights of a model."""
     attentions, weights = plain_parts(model, GROUPED)
+    check_normalization(model)
     check_plain(attentions.values(), use_bias=None, types=GROUPED)
     heads = {stack: _heads(stack, attentions, model.hidden_dim) for stack in STACKS}
     norm, feed_forward = (model.templates[name].layer for name in ("norm", "feed_forward"))
@@ -132,7 +134,7 @@ def _spec(specs, model):
     if not isinstance(norm, (layers.LayerNormalization, layers.RMSNormalization)):
         refuse("layer normalisation and RMS normalisation", type(norm).__name__)
     options = dict(
-        pre_norm=model.normalize_first,
+        pre_norm=model.normalization == "pre",
         activation=getattr(specs.Activation, ACTIVATIONS[activation]),
         ffn_glu=feed_forward.gated,
         rms_norm=isinstance(norm, layers.RMSNormalization),
@@ -179,7 +181,7 @@ def _fill(spec, model, weights):
     for stack, side in STACKS.items():
         part = getattr(spec, stack)
         part.position_encodings.encodings = weights.pop(f"{side}_positions/embeddings")
-        if model.normalize_first:
+        if model.normalization == "pre":
             norm(part.layer_norm, f"{stack}_norm")
         for i, layer in enumerate(part.layer):
             block = f"{stack}_{i}"

@@ -8,6 +8,7 @@ from keras import layers
 
 from keras_headattn.interop._plain import (
     activation_there,
+    check_normalization,
     check_plain,
     check_tokenizers,
     plain_parts,
@@ -96,13 +97,14 @@ def _check(model, attentions, tokenizers):
         return _check_imported(model, attentions)
     check_plain(attentions.values(), model.hidden_dim, use_bias=None)
     _check_blocks(model, attentions)
-    if model.normalize_first and model.target_vocabulary_size is not None:
+    if model.normalization == "pre" and model.target_vocabulary_size is not None:
         sizes = f"{model.source_vocabulary_size}, {model.target_vocabulary_size}"
         refuse("pre-norm blocks with one vocabulary only; `to_ctranslate2` takes two", f"vocabularies of {sizes}")
-    return "blenderbot" if model.normalize_first else "marian"
+    return "blenderbot" if model.normalization == "pre" else "marian"
 
 
 def _check_blocks(model, attentions):
+    check_normalization(model)
     norm, feed_forward = model.templates["norm"].layer, model.templates["feed_forward"].layer
     if type(norm) is not layers.LayerNormalization or not (norm.center and norm.scale and norm.epsilon > 0):
         names = [name for name in ("center", "scale", "epsilon") if hasattr(norm, name)]
@@ -120,11 +122,11 @@ def _check_imported(model, attentions):
     hint = "; other Transformers need `source_tokenizer` and `target_tokenizer`"
     if not isinstance(positions, SinusoidalPositions):
         refuse(f"sinusoidal positions{hint}", f"positions={positions!r}")
-    is_marian = not model.normalize_first and _are_marians(positions)
-    if not is_marian and not (model.normalize_first and positions.endpoint and positions.first > 0):
+    is_marian = model.normalization == "post" and _are_marians(positions)
+    if not is_marian and not (model.normalization == "pre" and positions.endpoint and positions.first > 0):
         refuse(
             f"the blocks and positions of Marian or of M2M100, see `from_pretrained`{hint}",
-            f"normalize_first={model.normalize_first}, endpoint={positions.endpoint}, first={positions.first}",
+            f"normalization={model.normalization!r}, endpoint={positions.endpoint}, first={positions.first}",
         )
     if getattr(norm, "epsilon", None) != EPSILON:
         refuse(f"layer normalisation with an epsilon of 1e-5{hint}", f"{norm.name}, {getattr(norm, 'epsilon', None)}")
@@ -154,7 +156,7 @@ def _scale(weights, model):
     scale = (EPSILON / model.templates["norm"].layer.epsilon) ** 0.5
     if scale == 1:
         return
-    if model.normalize_first:
+    if model.normalization == "pre":
         last, norms, readers = "decoder_norm/", (), ()
     else:
         last = f"decoder_{model.num_decoder_layers - 1}/feed_forward_norm/"

@@ -64,7 +64,7 @@ def from_opennmt(
         intermediate_dim=len(tensors.get("model/encoder/layers/0/ffn/layer/inner/bias", [0])),
         attention=attention,
         num_heads=heads,
-        normalize_first=not post_norm,
+        normalization="post" if post_norm else "pre",
         norm=layers.LayerNormalization(epsilon=1e-3),
         positions=SinusoidalPositions(first=1),
         tie_output="model/decoder/output_layer/kernel" not in tensors,

@@ -53,6 +53,12 @@ def check_plain(attentions, width=None, use_bias=True, scale=None, types=(MultiH
             )
 
 
+def check_normalization(model):
+    """Refuses blocks of a `Transformer` that are neither pre-norm nor post-norm."""
+    if model.normalization not in ("pre", "post"):
+        refuse("pre-norm and post-norm blocks", f"normalization={model.normalization!r}")
+
+
 def activation_there(activation):
     """Returns Hugging Face's name of an activation."""
     name = activation if isinstance(activation, str) else getattr(activation, "__name__", repr(activation))

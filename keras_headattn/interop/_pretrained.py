@@ -370,7 +370,7 @@ def _make_t5_encoder(arguments, attention, overrides):
         feed_forward=FeedForward(
             arguments["intermediate_dim"], arguments["activation"], dropout, arguments["gated"], use_bias=False
         ),
-        normalize_first=True,
+        normalization="pre",
         dropout=dropout,
     )
     return TransformerEncoder(**{**options, **overrides})

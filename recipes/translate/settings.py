@@ -135,7 +135,7 @@ class Model:
         metavar="FOLDER",
     )
     size: str = option("small", "named size", tuple(SIZES))
-    model_arguments: dict = model_arguments(Transformer, dropout=0.3, normalize_first=True)
+    model_arguments: dict = model_arguments(Transformer, dropout=0.3, normalization="pre")
     decoder_attention: str | None = option(
         None, "attention of the decoder to itself; none: --attention", tuple(ATTENTIONS)
     )
@@ -292,7 +292,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
     def _check_pretrained(self):
         names = ("records", "moses", "lowercase", "vocabulary", "target_vocabulary_size")
         unsupported = {name: getattr(self, name) for name in names if getattr(self, name)}
-        supported = (*OF_TRAINING, "normalize_first", "tie_output")
+        supported = (*OF_TRAINING, "normalization", "tie_output")
         unsupported |= {name: value for name, value in self.model_arguments.items() if name not in supported}
         if unsupported:
             raise ValueError(

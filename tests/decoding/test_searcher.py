@@ -83,7 +83,7 @@ def test_same_as_the_naive_search(case):
 
 
 @pytest.mark.parametrize("arguments", [
-    {"normalize_first": True, "num_layers": 2},
+    {"normalization": "pre", "num_layers": 2},
     {"positions": LearnedPositions(STEPS + 1)},
     {"target_vocabulary_size": None},
     {"cross_attention": layers.LuongAttention(key_dim=5, score_mode="concat")},
@@ -212,7 +212,7 @@ def test_predict_batch_by_batch(beam_size):
 
 def test_file_round_trip(tmp_path):
     source = sources()
-    searcher = Searcher(translator(normalize_first=True), 3, 0.8, STEPS, START, END, name="searcher")
+    searcher = Searcher(translator(normalization="pre"), 3, 0.8, STEPS, START, END, name="searcher")
     expected = searcher(source)
     searcher.save(tmp_path / "searcher.keras")
     loaded = keras.models.load_model(tmp_path / "searcher.keras")

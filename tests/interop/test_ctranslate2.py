@@ -59,16 +59,16 @@ def check_same(*arguments, **options):
     np.testing.assert_allclose(*scores, rtol=1e-4)
 
 
-@pytest.mark.parametrize("normalize_first", [True, False])
-def test_norms_and_vocabularies(ctranslate2, any_pair, normalize_first, tmp_path):
-    model = transformer(any_pair, normalize_first=normalize_first, num_decoder_layers=1)
+@pytest.mark.parametrize("normalization", ["pre", "post"])
+def test_norms_and_vocabularies(ctranslate2, any_pair, normalization, tmp_path):
+    model = transformer(any_pair, normalization=normalization, num_decoder_layers=1)
     check_same(ctranslate2, model, any_pair, tmp_path / "model", 1)
 
 
-@pytest.mark.parametrize("normalize_first", [True, False])
-def test_beams(ctranslate2, pair, normalize_first, tmp_path):
+@pytest.mark.parametrize("normalization", ["pre", "post"])
+def test_beams(ctranslate2, pair, normalization, tmp_path):
     """Trained a little, as theirs lets a hypothesis end only among the first K."""
-    model = transformer(pair, seed=None, normalize_first=normalize_first, dropout=0.0)
+    model = transformer(pair, seed=None, normalization=normalization, dropout=0.0)
     source, german = np.array(pair.source(ENGLISH)), np.array(pair.target(GERMAN))
     shifted = np.pad(german, ((0, 0), (1, 0)), constant_values=pair.target.bos_id)[:, :-1]
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
@@ -82,12 +82,12 @@ def test_beams(ctranslate2, pair, normalize_first, tmp_path):
 
 @pytest.mark.parametrize("arguments", [
     dict(attention=GroupedQueryAttention(4, 8, num_key_value_heads=2)),
-    dict(attention=GroupedQueryAttention(4, 8), normalize_first=True),
-    dict(attention="interacting", normalize_first=True),
+    dict(attention=GroupedQueryAttention(4, 8), normalization="pre"),
+    dict(attention="interacting", normalization="pre"),
     dict(attention=MultiHeadAttention(4, 12, use_bias=False)),
     dict(positions=LearnedPositions(40), output_bias=True),
     dict(positions=None, tie_output=False, output_bias=True),
-    dict(norm=keras.layers.RMSNormalization(epsilon=1e-3), normalize_first=True),
+    dict(norm=keras.layers.RMSNormalization(epsilon=1e-3), normalization="pre"),
     dict(feed_forward=FeedForward(48, "gelu", gated=True, use_bias=False)),
     dict(activation="gelu_tanh", norm=keras.layers.LayerNormalization(epsilon=1e-2)),
 ], ids="-".join)  # fmt: skip
@@ -131,6 +131,7 @@ def test_shortlists(ctranslate2, any_pair, tmp_path):
     (lambda pair: transformer(pair, attention="evolving"), "no equivalent", "EvolvingAttention in"),
     (lambda pair: transformer(pair, relative_positions=RotaryPositions()), "no equivalent", "relative_positions="),
     (lambda pair: transformer(pair, activation="elu"), "no equivalent", "FeedForward with elu"),
+    (lambda pair: transformer(pair, normalization="output"), "no equivalent", "normalization='output'"),
     (lambda pair: transformer(pair, norm=keras.layers.UnitNormalization()), "no equivalent", "UnitNormalization"),
     (lambda pair: transformer(pair, cross_attention=MultiHeadAttention(2, 16)), "the same heads in all layers", ""),
     (lambda pair: Transformer(60, num_layers=1, hidden_dim=32), "must have as many tokens as the model, 60", ""),

@@ -152,7 +152,7 @@ def test_translators(tmp_path):
     (lambda: EncoderClassifier(Bert(**SIZES, embedding_dim=6, pooler=False), 3, "linear"), "kind='linear'"),
     (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, pooling="mean"), "pooling='mean'"),
     (lambda: T5(**SIZES, attention="real_former"), "RealFormerAttention"),
-    (lambda: transformer(positions="sinusoidal"), "normalize_first=False, endpoint=True, first=0"),
+    (lambda: transformer(positions="sinusoidal"), "normalization='post', endpoint=True, first=0"),
     (lambda: transformer(tie_output=False), "tie_output=False"),
     (lambda: transformer(norm=None), "1e-06"),
 ])  # fmt: skip
@@ -181,14 +181,14 @@ def leave(model, pair, folder):
 
 @pytest.mark.parametrize("arguments", [
     {}, dict(norm=keras.layers.LayerNormalization(epsilon=1e-5)), dict(positions=SinusoidalPositions(False)),
-    dict(normalize_first=True), dict(normalize_first=True, positions=LearnedPositions(40), output_bias=True),
-    dict(tie_output=False, positions=None), dict(normalize_first=True, tie_output=False, output_bias=True),
-    dict(attention="interacting", normalize_first=True), dict(attention=GroupedQueryAttention(4, 8)),
+    dict(normalization="pre"), dict(normalization="pre", positions=LearnedPositions(40), output_bias=True),
+    dict(tie_output=False, positions=None), dict(normalization="pre", tie_output=False, output_bias=True),
+    dict(attention="interacting", normalization="pre"), dict(attention=GroupedQueryAttention(4, 8)),
 ])  # fmt: skip
 def test_transformers_with_tokenizers(pair, arguments, tmp_path):
     """The same logits, and with PyTorch's epsilon the same weights, token ids and start of a translation."""
     model = translators.transformer(pair, **arguments)
-    if arguments.get("normalize_first") and model.target_vocabulary_size:
+    if arguments.get("normalization") == "pre" and model.target_vocabulary_size:
         with refused("to_ctranslate2", "vocabularies of 34, 36"):
             leave(model, pair, tmp_path / "out")
         assert not list(tmp_path.iterdir())
@@ -214,6 +214,7 @@ def test_transformers_with_tokenizers(pair, arguments, tmp_path):
     (dict(norm=keras.layers.RMSNormalization()), "RMSNormalization"),
     (dict(cross_attention=MultiHeadAttention(2, 16)), "heads [2, 4]"),
     (dict(activation="elu"), "activation=elu"),
+    (dict(normalization="sandwich"), "normalization='sandwich'"),
 ])  # fmt: skip
 def test_no_equal_with_tokenizers(pair, arguments, received, tmp_path):
     with refused("no equivalent", received):

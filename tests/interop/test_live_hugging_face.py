@@ -252,9 +252,9 @@ def test_translators(libraries, name, activation, tmp_path):
 
 
 @pytest.mark.parametrize("shared, arguments, name", [
-    (True, dict(normalize_first=True), "BlenderbotForConditionalGeneration"),
-    (True, dict(normalize_first=True, positions=LearnedPositions(40), output_bias=True), "BlenderbotForConditional.*"),
-    (True, dict(normalize_first=True, tie_output=False), "BlenderbotForConditionalGeneration"),
+    (True, dict(normalization="pre"), "BlenderbotForConditionalGeneration"),
+    (True, dict(normalization="pre", positions=LearnedPositions(40), output_bias=True), "BlenderbotForConditional.*"),
+    (True, dict(normalization="pre", tie_output=False), "BlenderbotForConditionalGeneration"),
     (True, dict(num_decoder_layers=1, output_bias=True), "MarianMTModel"),
     (False, dict(attention=MultiHeadAttention(4, 8, use_bias=False)), "MarianMTModel"),
     (False, dict(tie_output=False, output_bias=True), "MarianMTModel"),

@@ -57,7 +57,7 @@ def test_transformers(share, pre_norm, tmp_path):
     given = checkpoint(share, pre_norm)
     model, report = from_opennmt(write(tmp_path, given), num_heads=2, return_report=True)
     assert len(report.copied) == len(given) and not report.initialised
-    assert model.tie_output == (share != "none") and model.normalize_first == pre_norm
+    assert model.tie_output == (share != "none") and (model.normalization == "pre") == pre_norm
     assert (model.target_vocabulary_size is None) == (share == "all")
     kernel = given[f"model/decoder/layers/1/attention/0/layer/linear_keys/kernel{END}"]
     np.testing.assert_array_equal(array(model.decoder_blocks[1].cross_attention.key_dense.kernel).reshape(8, 8), kernel)

@@ -92,7 +92,7 @@ def free_batch(tensor):
 
 
 def sentence_classifier():
-    network = TransformerEncoder(11, 12, 10, num_heads=3, normalize_first=True, dropout=0.0)
+    network = TransformerEncoder(11, 12, 10, num_heads=3, normalization="pre", dropout=0.0)
     model = SentenceClassifier(network, 3, mlp_dim=7, dropout=0.0)
     model.build()
     return randomize(model), IDS, [encoders.sentences() % 11, encoders.sentences(1, 2, 9) % 11]

@@ -13,7 +13,7 @@ ACTIVATIONS = {
     "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / np.sqrt(2))),
     "swish": lambda x: x / (1 + np.exp(-x)),
 }
-each_norm = pytest.mark.parametrize("normalize_first", [False, True], ids=["post_norm", "pre_norm"])
+each_norm = pytest.mark.parametrize("normalization", ["post", "pre"])
 each_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 
 
@@ -62,39 +62,39 @@ def feed_forward(weights, x, activation):
     return hidden @ weights["outer/kernel"] + weights["outer/bias"]
 
 
-def block(weights, x, sublayers, normalize_first):
+def block(weights, x, sublayers, normalization):
     """`LayerNorm(x + sublayer(x))`, or `x + sublayer(LayerNorm(x))`, for each named sublayer in turn."""
     for name, sublayer in sublayers.items():
         norm = weights.within(f"{name}_norm")
-        if normalize_first:
+        if normalization == "pre":
             x = x + sublayer(weights.within(name), np.stack([layer_norm(norm, row) for row in x]))
         else:
             x = np.stack([layer_norm(norm, row) for row in x + sublayer(weights.within(name), x)])
     return x
 
 
-def encoder_block(weights, x, real, activation, normalize_first):
+def encoder_block(weights, x, real, activation, normalization):
     allowed = np.tile(real, (len(x), 1))
     sublayers = {
         "attention": lambda w, y: attention(w, y, y, allowed),
         "feed_forward": lambda w, y: feed_forward(w, y, activation),
     }
-    return block(weights, x, sublayers, normalize_first)
+    return block(weights, x, sublayers, normalization)
 
 
-def decoder_block(weights, x, memory, real, activation, normalize_first):
+def decoder_block(weights, x, memory, real, activation, normalization):
     sublayers = {
         "attention": lambda w, y: attention(w, y, y, np.tril(np.ones((len(x), len(x)), bool))),
         "cross_attention": lambda w, y: attention(w, y, memory, np.tile(real, (len(x), 1))),
         "feed_forward": lambda w, y: feed_forward(w, y, activation),
     }
-    return block(weights, x, sublayers, normalize_first)
+    return block(weights, x, sublayers, normalization)
 
 
 def transformer(model, source, target):
     """Logits of one sentence by the equations, for sinusoidal positions and a tied output layer."""
     weights = Weights(model)
-    real, normalize_first, activation = source != 0, model.normalize_first, model.activation
+    real, normalization, activation = source != 0, model.normalization, model.activation
 
     def embed(table, tokens):
         wavelengths = 10_000 ** (np.arange(WIDTH // 2) / (WIDTH // 2 - 1))
@@ -102,16 +102,16 @@ def transformer(model, source, target):
         return table[tokens] * np.sqrt(WIDTH) + np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
     def normalise(name, x):
-        return np.stack([layer_norm(weights.within(name), row) for row in x]) if normalize_first else x
+        return np.stack([layer_norm(weights.within(name), row) for row in x]) if normalization == "pre" else x
 
     x = embed(weights["source_embedding/embeddings"], source)
     for i in range(model.num_layers):
-        x = encoder_block(weights.within(f"encoder_{i}"), x, real, activation, normalize_first)
+        x = encoder_block(weights.within(f"encoder_{i}"), x, real, activation, normalization)
     memory = normalise("encoder_norm", x)
     table = weights["target_embedding/embeddings"]
     x = embed(table, target)
     for i in range(model.num_decoder_layers):
-        x = decoder_block(weights.within(f"decoder_{i}"), x, memory, real, activation, normalize_first)
+        x = decoder_block(weights.within(f"decoder_{i}"), x, memory, real, activation, normalization)
     return normalise("decoder_norm", x) @ table.T
 
 
@@ -122,28 +122,27 @@ def random_states(seed, length):
 
 @each_norm
 @each_activation
-def test_encoder_block(normalize_first, activation):
+def test_encoder_block(normalization, activation):
     x, real = random_states(0, 5)
     real[1] = False
-    layer = EncoderBlock(CASES[0].make(), 10, activation=activation, normalization="pre" if normalize_first else "post")
+    layer = EncoderBlock(CASES[0].make(), 10, activation=activation, normalization=normalization)
     layer.build(x.shape)
     weights = Weights(randomize(layer))
-    expected = [encoder_block(weights, x[b].astype("float64"), real[b], activation, normalize_first) for b in range(2)]
+    expected = [encoder_block(weights, x[b].astype("float64"), real[b], activation, normalization) for b in range(2)]
     check_close(layer(x, real), np.stack(expected), 3e-6)
 
 
 @each_norm
 @each_activation
-def test_decoder_block(normalize_first, activation):
+def test_decoder_block(normalization, activation):
     x, _ = random_states(0, 4)
     memory, real = random_states(1, 5)
     real[1] = False
-    layer = DecoderBlock(CASES[0].make(), 10, activation=activation, normalization="pre" if normalize_first else "post")
+    layer = DecoderBlock(CASES[0].make(), 10, activation=activation, normalization=normalization)
     layer.build(x.shape, memory.shape)
     weights = Weights(randomize(layer))
     expected = [
-        decoder_block(weights, x[b].astype("float64"), memory[b], real[b], activation, normalize_first)
-        for b in range(2)
+        decoder_block(weights, x[b].astype("float64"), memory[b], real[b], activation, normalization) for b in range(2)
     ]
     check_close(layer(x, memory, real), np.stack(expected), 3e-6)
 
@@ -158,7 +157,7 @@ def test_decoder_block_for_memory_of_another_width():
 
 @each_norm
 @each_activation
-def test_whole_model(normalize_first, activation):
-    model, inputs = make(num_layers=2, normalize_first=normalize_first, activation=activation), sentences()
+def test_whole_model(normalization, activation):
+    model, inputs = make(num_layers=2, normalization=normalization, activation=activation), sentences()
     expected = [transformer(model, inputs["source"][b], inputs["target"][b]) for b in range(2)]
     check_close(model(inputs), np.stack(expected), 5e-6)

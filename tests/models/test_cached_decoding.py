@@ -49,7 +49,8 @@ def test_mixed_precision(case):
 
 
 @pytest.mark.parametrize("arguments", [
-    {"normalize_first": True, "num_layers": 2},
+    {"normalization": "pre", "num_layers": 2},
+    {"normalization": "sandwich", "num_layers": 2},
     {"positions": LearnedPositions(LENGTH)},
     {"target_vocabulary_size": None, "tie_output": False},
     {"decoder_attention": layers.TalkingHeadsAttention(2, 3), "num_decoder_layers": 3},
@@ -57,7 +58,7 @@ def test_mixed_precision(case):
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
     {"cross_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
 ], ids=[
-    "pre_norm", "learned", "one_vocabulary", "other_decoder", "other_cross", "window", "cross_window",
+    "pre_norm", "sandwich", "learned", "one_vocabulary", "other_decoder", "other_cross", "window", "cross_window",
 ])  # fmt: skip
 def test_other_models(arguments):
     model, inputs = make(**arguments), sentences()

@@ -49,7 +49,7 @@ def test_parameters(width, intermediate_dim, heads, vocabulary, clusters, millio
         hidden_dim=width,
         intermediate_dim=intermediate_dim,
         attention=attention,
-        normalize_first=False,
+        normalization="post",
     )
     ids = np.ones((1, 2), "int32")
     model({"source": ids, "target": ids})

@@ -92,13 +92,13 @@ def test_bilstm_is_that_of_keras():
     np.testing.assert_array_equal(states._keras_mask, ids != 0)
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_transformer_is_its_parts(normalize_first):
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_transformer_is_its_parts(normalization):
     """Maps go from block to block, and the relative positions are one layer for all."""
     attention = layers.EvolvingAttention(2, 6, beta=0.3)
     own = dict(num_layers=2, attention=attention, relative_positions=BucketPositions(), positions=LearnedPositions(9))
     feed_forward = layers.FeedForward(5, "gelu", gated=True)
-    encoder = make_encoder("transformer", normalize_first=normalize_first, feed_forward=feed_forward, **own)
+    encoder = make_encoder("transformer", normalization=normalization, feed_forward=feed_forward, **own)
     encoder.build()
     randomize(encoder)
     ids = sentences()
@@ -106,7 +106,7 @@ def test_transformer_is_its_parts(normalize_first):
     for block in encoder.blocks:
         x, state = block(x, mask=ids != 0, previous_logits=maps, return_state=True)
         maps = state["logits"]
-    expected = encoder.norm(x) if normalize_first else x
+    expected = encoder.norm(x) if normalization == "pre" else x
     states = encoder(ids)
     check_close(states, expected, 1e-6)
     np.testing.assert_array_equal(states._keras_mask, ids != 0)

@@ -178,7 +178,7 @@ UNUSUAL = dict(
     dropout=0.2,
     activation_dropout=0.3,
     activation="gelu",
-    normalize_first=True,
+    normalization="pre",
     positions=LearnedPositions(9),
     norm=keras.layers.RMSNormalization(epsilon=1e-5),
     tie_output=False,

@@ -79,7 +79,7 @@ def test_no_row_sees_a_later_target_token(case):
 
 @each_path
 def test_no_row_sees_a_later_target_token_where_norms_come_first(case):
-    check_causality(make(case, normalize_first=True))
+    check_causality(make(case, normalization="pre"))
 
 
 def check_causality(model):

@@ -10,7 +10,7 @@ from tests.refusals import refused
 
 BERT = dict(vocabulary_size=20, num_layers=1, hidden_dim=8, intermediate_dim=8, num_heads=2, max_length=8)
 MASKS = dict(mask_id=4, special_ids=(2, 3))
-SWITCHES = ("normalize_first", "tie_output", "output_bias", "force_end", "gated", "skip_padding", "pooler")
+SWITCHES = ("tie_output", "output_bias", "force_end", "gated", "skip_padding", "pooler")
 SWITCHES += ("replacement", "smoothing", "decay_in_warmup")
 
 

@@ -159,7 +159,7 @@ class TransformerEncoder(_Encoder):
         vocabulary_size: number of token ids.
         hidden_dim, intermediate_dim: width of the encoder and of its feed-forward layers.
         num_layers: number of blocks.
-        attention, positions, relative_positions, norm, normalize_first: as in `Transformer`.
+        attention, positions, relative_positions, norm, normalization: as in `Transformer`.
         num_heads: for attention given by a class or a name.
         feed_forward: layer to copy, such as `FeedForward(32, "gelu", gated=True)`, in place of `intermediate_dim`; with
             its own regularizers.
@@ -192,7 +192,7 @@ class TransformerEncoder(_Encoder):
         relative_positions: Positions | None = None,
         norm: keras.layers.Layer | None = None,
         feed_forward: keras.layers.Layer | None = None,
-        normalize_first: bool = False,
+        normalization: str = "post",
         embeddings: np.ndarray | None = None,
         train_embeddings: bool = True,
         dropout: float = 0.5,
@@ -205,7 +205,7 @@ class TransformerEncoder(_Encoder):
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
         self.num_heads = check_positive("num_heads", num_heads)
-        self.normalize_first = check_boolean("normalize_first", normalize_first)
+        self.normalization = normalization
         self.templates = {
             "attention": Template.of_attention("attention", attention, num_heads, hidden_dim),
             "positions": Template("positions", SinusoidalPositions() if positions == "sinusoidal" else positions),
@@ -217,7 +217,7 @@ class TransformerEncoder(_Encoder):
         self.relative_positions = self._make("relative_positions")
         self.blocks = [self._make_block(index) for index in range(num_layers)]
         self.stack = Stack(self.blocks, self.relative_positions)
-        self.norm = self._make("norm") if normalize_first else None
+        self.norm = None if normalization == "post" else self._make("norm")
 
     def _make(self, name):
         return self.templates[name].make(dtype=self.dtype_policy, name=name)
@@ -229,7 +229,7 @@ class TransformerEncoder(_Encoder):
             self.intermediate_dim if feed_forward is None else None,
             dropout=self.dropout,
             kernel_regularizer=self.kernel_regularizer,
-            normalization="pre" if self.normalize_first else "post",
+            normalization=self.normalization,
             norm=self.templates["norm"],
             feed_forward=feed_forward,
             depth=index,

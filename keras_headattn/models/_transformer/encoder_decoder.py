@@ -46,7 +46,7 @@ class EncoderDecoder(DecoderModel):
         *,
         templates: Mapping[str, Template],
         dropout: float,
-        normalize_first: bool,
+        normalization: str,
         tie_output: bool,
         output_bias: bool,
         suppress: Sequence[int],
@@ -73,7 +73,7 @@ class EncoderDecoder(DecoderModel):
         self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
         self.num_heads = check_positive("num_heads", num_heads)
         self.dropout = check_probability("dropout", dropout)
-        self.normalize_first = check_boolean("normalize_first", normalize_first)
+        self.normalization = normalization
         self.tie_output = check_boolean("tie_output", tie_output)
         self.output_bias = check_boolean("output_bias", output_bias)
         self.suppress = tuple(map(as_python, suppress))
@@ -106,7 +106,7 @@ class EncoderDecoder(DecoderModel):
         self.dropouts = self._make_dropouts("dropout", seeds)
         self.relative_positions = [self._make_relative_positions(stack) for stack in STACKS]
         self._make_blocks(seeds)
-        self.norms = [self._make("norm", f"{stack}_norm") for stack in STACKS if self.normalize_first]
+        self.norms = [self._make("norm", f"{stack}_norm") for stack in STACKS if self.normalization != "post"]
         self.output_dropouts = self._make_dropouts("output_dropout", seeds) if output_dropout else []
 
     def _make(self, template, name, **overrides):
@@ -145,7 +145,7 @@ class EncoderDecoder(DecoderModel):
             norm=self.templates["norm"],
             feed_forward=self.templates["feed_forward"],
             dropout=self.dropout,
-            normalization="pre" if self.normalize_first else "post",
+            normalization=self.normalization,
             recompute=self.recompute,
             dtype=self.dtype_policy,
         )

@@ -117,7 +117,7 @@ class T5(EncoderDecoder):
             num_heads,
             templates=templates,
             dropout=dropout,
-            normalize_first=True,
+            normalization="pre",
             tie_output=tie_output,
             output_bias=False,
             suppress=suppress,

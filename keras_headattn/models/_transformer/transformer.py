@@ -34,7 +34,8 @@ class Transformer(EncoderDecoder):
         num_heads: for attention given by a class or a name. Default 8.
         dropout, seed: rate of dropout of embeddings and sublayers (`attention` sets its own), and seed of all.
         activation, activation_dropout: activation and dropout rate inside the feed-forward layers.
-        normalize_first: pre-norm (True) or post-norm (False) blocks.
+        normalization: `"post"`, `"pre"`, `"parallel"`, `"sandwich"` or `"output"`, see `layers.EncoderBlock`. All but
+            `"post"` have a norm after the last block of each stack.
         norm: layer to copy, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.
         feed_forward: layer to copy, such as `FeedForward(32, "gelu", gated=True)`, in place of `intermediate_dim`,
@@ -83,7 +84,7 @@ class Transformer(EncoderDecoder):
         dropout: float = 0.1,
         activation_dropout: float = 0.0,
         activation: Activation = "relu",
-        normalize_first: bool = False,
+        normalization: str = "post",
         norm: keras.layers.Layer | None = None,
         feed_forward: keras.layers.Layer | None = None,
         positions: str | keras.layers.Layer | None = "sinusoidal",
@@ -119,7 +120,7 @@ class Transformer(EncoderDecoder):
             num_heads,
             templates=templates,
             dropout=dropout,
-            normalize_first=normalize_first,
+            normalization=normalization,
             tie_output=tie_output,
             output_bias=output_bias,
             suppress=suppress,

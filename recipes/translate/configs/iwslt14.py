@@ -28,7 +28,7 @@ CONFIG = TranslateConfig(
     vocabulary_size=10_000,
     size="small",
     attention="multi_head",
-    model_arguments=dict(dropout=0.3, normalize_first=False),
+    model_arguments=dict(dropout=0.3, normalization="post"),
     epochs=50,
     patience=None,
     tokens_per_batch=4096,

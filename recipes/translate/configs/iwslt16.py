@@ -32,7 +32,7 @@ CONFIG = TranslateConfig(
     vocabulary_size=40_000,
     size="interacting",
     num_heads=16,
-    model_arguments=dict(dropout=0.1, normalize_first=False),
+    model_arguments=dict(dropout=0.1, normalization="post"),
     epochs=60,
     patience=5,
     tokens_per_batch=25_000,

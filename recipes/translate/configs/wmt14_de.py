@@ -27,7 +27,7 @@ CONFIG = TranslateConfig(
     vocabulary_size=44_000,
     size="base",
     attention="multi_head",
-    model_arguments=dict(dropout=0.1, normalize_first=False),
+    model_arguments=dict(dropout=0.1, normalization="post"),
     epochs=36,
     patience=None,
     tokens_per_batch=25_000,
