@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import io
+import pathlib
 import re
 import textwrap
 import unicodedata
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keras_headattn._files import write_atomically
 from keras_headattn._optional import optional_import
 
 if TYPE_CHECKING:
@@ -147,6 +150,13 @@ def is_right_to_left(text):
     """
     kinds = map(unicodedata.bidirectional, text)
     return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
+
+
+def write_figure(path, figure, dpi=110):
+    """Writes a figure, in full or not at all, in the format of the path's suffix."""
+    picture, path = io.BytesIO(), pathlib.Path(path)
+    figure.savefig(picture, dpi=dpi, format=path.suffix[1:] or "png")
+    write_atomically(path, picture.getvalue())
 
 
 def as_image(figure, dpi=100):

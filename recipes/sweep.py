@@ -16,13 +16,13 @@ another day or machine, is not trained again with --scores.
 
 import argparse
 import dataclasses
-import io
 import pathlib
 import statistics
 import sys
 
 import numpy as np
 
+from keras_headattn._figures import write_figure
 from keras_headattn._files import write_atomically
 from keras_headattn.utils import new_figure, not_below_zero
 from recipes.classify.__main__ import RECIPE as CLASSIFY
@@ -281,14 +281,7 @@ def write_tables(cells, table, folder):
     folder = pathlib.Path(folder)
     write_atomically(folder / "sweep.md", markdown(cells, table).encode("utf-8"))
     write_atomically(folder / "sweep.csv", as_csv(cells).encode("utf-8"))
-    write_atomically(folder / "sweep.png", plot(cells, table))
-
-
-def plot(cells, table):
-    """Draws the table: bytes of a PNG."""
-    file = io.BytesIO()
-    draw(cells, table).savefig(file, dpi=110, format="png")
-    return file.getvalue()
+    write_figure(folder / "sweep.png", draw(cells, table))
 
 
 def draw(cells, table):

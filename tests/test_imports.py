@@ -9,11 +9,11 @@ from importlinter.cli import lint_imports
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-# Modules that the library and the recipes share: files, terminals, optional packages, and readers of data.
+# Modules that the library and the recipes share: figures, files, terminals, optional packages, and readers of data.
 SHARED = tuple(
     f"keras_headattn.{name}."
     for name in (
-        "_files", "_terminal", "_optional", "_sentences", "data._labelled_text", "data._parallel",
+        "_figures", "_files", "_terminal", "_optional", "_sentences", "data._labelled_text", "data._parallel",
         "interop._checkpoints", "interop._start", "serving._tagger", "serving._warmup",
     )
 )  # fmt: skip

@@ -3,6 +3,8 @@
 import itertools
 import pathlib
 
+from keras_headattn._figures import write_figure
+
 
 def titles(folders):
     """Returns the names of runs: the part of their folders that differs. A folder given twice is an error.
@@ -99,5 +101,5 @@ def new_path(path):
 
 def save(figure, output):
     """Writes a figure, and prints its path."""
-    figure.savefig(output, dpi=120)
+    write_figure(output, figure, dpi=120)
     print(output)

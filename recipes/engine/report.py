@@ -1,7 +1,6 @@
 """Results of runs as people see them: in TensorBoard, as tables and as confusion matrices."""
 
 import html
-import io
 import itertools
 import statistics
 from dataclasses import fields
@@ -10,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
+from keras_headattn._figures import write_figure
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.analysis import draw_confusion_matrix
 from keras_headattn.training import TensorBoardCurves
@@ -109,9 +109,7 @@ def write_confusion(folder, labels, predicted, names):
     labels, predicted = np.asarray(labels), np.asarray(predicted)
     text = confusion_text(labels, predicted.argmax(axis=1), names)
     write_atomically(folder / "confusion.txt", (text + "\n").encode("utf-8"))
-    picture = io.BytesIO()
-    draw_confusion_matrix(labels, predicted, names).savefig(picture, dpi=100, format="png")
-    write_atomically(folder / "confusion.png", picture.getvalue())
+    write_figure(folder / "confusion.png", draw_confusion_matrix(labels, predicted, names), dpi=100)
 
 
 def report_one_class(name, labels, predicted, names, kind="text", advice=""):

@@ -123,7 +123,7 @@ def fit(run, train, validation):
         optimizer=lambda model: adam(config, steps, model),
         loss=LabelSmoothedCrossentropy(0.0),
         throughput=(lambda: batches.num_tokens, "tokens_per_second"),
-        shown=lambda model: [HeadStatistics(run.log_dir, attention_of_sample(held_out))],
+        shown=lambda model: [HeadStatistics(run.log_dir, attention_of_sample(held_out), run.folder / "heads.png")],
         warmup=warmup_steps(config, steps),
     )
 

@@ -1,7 +1,6 @@
 """Training on time series, scores and the SavedModel."""
 
 import hashlib
-import io
 import json
 import math
 import sys
@@ -10,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._figures import write_figure
 from keras_headattn._files import is_number, read_json, write_atomically
 from keras_headattn.serving import save_signatures
 from keras_headattn.utils import new_figure
@@ -228,9 +228,7 @@ def score_numbers(folder, predicted, targets):
     axes = figure.add_subplot(xlabel="target", ylabel="predicted")
     axes.axline((targets.mean(), targets.mean()), slope=1, color="0.7")
     axes.plot(targets, predicted, ".", markersize=4)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=110, format="png")
-    write_atomically(folder / "predictions.png", picture.getvalue())
+    write_figure(folder / "predictions.png", figure)
     return {name: score for name, score in scores.items() if score is not None}, [f"{value:.6g}" for value in predicted]
 
 

@@ -1,9 +1,6 @@
 """Lengths of the sentences that a model is trained on, and the most heads that they suggest."""
 
-import io
-import pathlib
-
-from keras_headattn._files import write_atomically
+from keras_headattn._figures import write_figure
 from keras_headattn.utils import new_figure
 from recipes.translate.prepare import COLUMNS
 
@@ -37,6 +34,4 @@ def draw(records, path):
     axes.bar(histogram["length"], histogram["examples"], width=1.0)
     axes.set(xlabel="tokens", ylabel="pairs")
     axes.grid(axis="y", alpha=0.3)
-    file = io.BytesIO()
-    figure.savefig(file, dpi=110, format="png")
-    write_atomically(pathlib.Path(path), file.getvalue())
+    write_figure(path, figure)

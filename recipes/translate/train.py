@@ -133,7 +133,8 @@ def pictures(run, model, text, validation):
     if "images" not in run.config.tensorboard:
         return [HeadStatistics(run.log_dir)]
     attend = attention_of_samples(model, text, validation)
-    return [HeadStatistics(run.log_dir, of_first_sample(attend)), AttentionImages(run.log_dir, attend)]
+    statistics = HeadStatistics(run.log_dir, of_first_sample(attend), run.folder / "heads.png")
+    return [statistics, AttentionImages(run.log_dir, attend)]
 
 
 def adam(config, steps):

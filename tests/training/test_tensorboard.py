@@ -172,8 +172,10 @@ def test_the_load_of_heads_is_a_picture_of_every_epoch(tmp_path):
 def test_statistics_of_heads_are_pictures_of_every_epoch(tmp_path):
     model, x = attentive_model(), np.ones((2, 3, 8))
     model.compile("sgd", "mse")
-    callback = HeadStatistics(tmp_path, lambda model: attention_maps(model, x))
+    callback = HeadStatistics(tmp_path, lambda model: attention_maps(model, x), tmp_path / "heads.png")
     model.fit(x, np.ones((2, 3, 1)), epochs=2, verbose=0, callbacks=[callback])
+    shape = tf.io.decode_png((tmp_path / "heads.png").read_bytes()).shape
+    assert min(shape[:2]) > 200 and [path.name for path in tmp_path.glob("*.png")] == ["heads.png"]
     assert steps(tmp_path, "head_norms") == steps(tmp_path, "head_statistics") == [1, 2]
     norms = head_norms(model)
     figure = draw_norms(norms, "Norms, epoch 2")

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._figures import CARD, as_image, new_figure, short_names
+from keras_headattn._figures import CARD, as_image, new_figure, short_names, write_figure
 from keras_headattn._files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.analysis import draw_head_statistics, head_statistics
@@ -35,6 +35,7 @@ class HeadStatistics(WritingCallback):
         log_dir: folder of the event files.
         attend: function of the model to the maps of `analysis.head_statistics`, of the same sample in each epoch.
             Default `None`: no `head_statistics`.
+        picture: path of a PNG of `head_statistics` after the last epoch so far. Default `None`: none.
 
     Raises:
         ImportError: if matplotlib is not installed.
@@ -44,9 +45,15 @@ class HeadStatistics(WritingCallback):
     >>> statistics = HeadStatistics("logs", lambda model: attention_maps(model, sample))
     """
 
-    def __init__(self, log_dir: Path, attend: Callable[[keras.Model], Mapping[str, Any]] | None = None):
+    def __init__(
+        self,
+        log_dir: Path,
+        attend: Callable[[keras.Model], Mapping[str, Any]] | None = None,
+        picture: Path | None = None,
+    ):
         super().__init__(log_dir)
         self.attend = attend
+        self.picture = picture
         new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -61,6 +68,8 @@ class HeadStatistics(WritingCallback):
         if self.attend is not None:
             statistics = head_statistics(self.attend(self.model))
             figures["head_statistics"] = draw_head_statistics(statistics, f"What heads attend to, {step}")
+            if self.picture is not None:
+                write_figure(self.picture, figures["head_statistics"])
         with self._writer.as_default():
             for tag, figure in figures.items():
                 tf.summary.image(tag, as_image(figure)[None], step=epoch + 1)

@@ -1,12 +1,12 @@
 """Scores of words for the predictions of finished runs: a command, a page, a picture and lines of JSON."""
 
-import io
 import itertools
 import json
 import pathlib
 
 import numpy as np
 
+from keras_headattn._figures import write_figure
 from keras_headattn._files import write_atomically
 from keras_headattn.analysis import (
     aopc,
@@ -148,9 +148,7 @@ def _write(output, by_number, lines):
         text["name"] = f"Text {line_number}" + (f": {first} | {second}" if tab else "")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_word_scores(output, texts)
-    picture = io.BytesIO()
-    draw_word_scores(texts[:IN_PICTURE]).savefig(picture, dpi=120, format="png")
-    write_atomically(output.with_suffix(".png"), picture.getvalue())
+    write_figure(output.with_suffix(".png"), draw_word_scores(texts[:IN_PICTURE]), dpi=120)
     content = ""
     for line_number, line in enumerate(lines, 1):
         text = by_number.get(line_number, {"words": [], "answers": {}, "scores": {}})  # nothing for an empty line

@@ -2,8 +2,9 @@ import dataclasses
 
 import pytest
 
+from keras_headattn._figures import as_image
 from recipes.engine.tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, with_relative_time
-from recipes.sweep import plot
+from recipes.sweep import draw
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):
@@ -54,6 +55,12 @@ Failed:
 1. talking_heads, 2 heads, seed 0: out of memory
 2. talking_heads, 2 heads, seed 1: out of luck
 """
+
+
+def drawn(cells, table):
+    figure = draw(cells, table)
+    as_image(figure)
+    return figure
 
 
 def test_a_table_by_hand():
@@ -144,29 +151,29 @@ def test_a_table_with_measures_as_columns():
     ]
 
 
-def test_bars(figures):
-    plot(OF_TASKS, TASKS)
-    (axes,) = figures[0].axes
+def test_bars():
+    figure = drawn(OF_TASKS, TASKS)
+    (axes,) = figure.axes
     heights = [bar.get_height() for container in axes.containers for bar in getattr(container, "patches", ())]
     assert heights == pytest.approx([1.7 / 3, 0.8, 2.3 / 3, 0.9]) and axes.get_ylim()[0] == 0
     assert [text.get_text() for text in axes.get_xticklabels()] == ["CoLA", "SST-2"]
     assert [line.get_ydata()[0] for line in axes.lines if line.get_label() == "plain, published"] == [0.5, 0.9]
 
 
-def test_a_scatter(figures):
+def test_a_scatter():
     x, y = ("training", "parameters"), ("test", "accuracy")
     table = Table(title="A paper, figure 1", rows={"a": {}, "b": {}}, scatter=(x, y))
-    plot([Cell("a", "", 0, {x: (10, ""), y: (0.5, "")}), Cell("b", "", 0)], table)
-    (axes,) = figures[0].axes
+    figure = drawn([Cell("a", "", 0, {x: (10, ""), y: (0.5, "")}), Cell("b", "", 0)], table)
+    (axes,) = figure.axes
     assert axes.containers[0].lines[0].get_xydata().tolist() == [[10, 0.5]] and len(axes.containers) == 1
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("parameters", "accuracy")
 
 
-def test_plots(figures):
+def test_plots():
     """Means with the deviation of seeds, and the published scores of the same numbers of heads."""
-    plot(CELLS, BY_HEADS)
-    news, training = figures[0].axes
-    assert figures[0].get_suptitle() == "Scores by the number of heads; mean ± deviation of 2 seeds"
+    figure = drawn(CELLS, BY_HEADS)
+    news, training = figure.axes
+    assert figure.get_suptitle() == "Scores by the number of heads; mean ± deviation of 2 seeds"
     assert news.get_ylabel() == "BLEU" and training.get_ylabel() == "validation loss"
     means = [bars.lines[0].get_xydata().tolist() for bars in news.containers]
     assert means == [[[2, 20.5], [4, 22.0]], [[4, 23.456]]]
@@ -174,36 +181,37 @@ def test_plots(figures):
     assert above[1] - below[1] == pytest.approx(2 * 0.5**0.5) and at_four[0][1] == at_four[1][1]
     (published,) = [line for line in news.lines if line.get_label() == "multi_head, published"]
     assert published.get_xydata().tolist() == [[2, 21.15]]
-    assert [text.get_text() for text in figures[0].legends[0].get_texts()] == [
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "multi_head", "multi_head, published", "talking_heads"
     ]  # fmt: skip
 
 
-def test_scores_of_zero_do_not_begin_below_zero(figures):
+def test_scores_of_zero_do_not_begin_below_zero():
     one = dataclasses.replace(BY_HEADS, rows={"multi_head": {}}, published={})
-    plot([cell("multi_head", 2, 0.0), cell("multi_head", 4, 0.0)], one)
-    news, training = figures[0].axes
+    figure = drawn([cell("multi_head", 2, 0.0), cell("multi_head", 4, 0.0)], one)
+    news, training = figure.axes
     for axes, score in ((news, 0), (training, 4.25)):
         assert axes.containers[0].lines[0].get_xydata().tolist() == [[2, score], [4, score]]
     assert news.get_ylim() == (0, 1) and training.get_ylim()[0] > 0
 
 
-def test_a_plot_before_any_run_has_finished(figures):
-    plot([cell("multi_head", 2)], dataclasses.replace(BY_HEADS, rows={"multi_head": {}}, columns={2: {}}, published={}))
-    (axes,) = figures[0].axes
+def test_a_plot_before_any_run_has_finished():
+    one = dataclasses.replace(BY_HEADS, rows={"multi_head": {}}, columns={2: {}}, published={})
+    figure = drawn([cell("multi_head", 2)], one)
+    (axes,) = figure.axes
     assert axes.get_ylabel() == "validation loss" and [text.get_text() for text in axes.get_xticklabels()] == ["2"]
     assert len(axes.containers[0].lines[0].get_xydata()) == 0 and axes.get_legend_handles_labels()[1] == ["multi_head"]
 
 
-def test_legends_fit_the_picture(figures):
+def test_legends_fit_the_picture():
     rows = {f"a_row_with_a_long_name_{number}": {} for number in range(12)}
     measure = "test", "BLEU"
     table = Table(title="A paper", rows=rows, measures=(measure,), published={measure: dict.fromkeys(rows, 20.0)})
-    plot([Cell(row, "", 0, {("tst2014", "BLEU"): (21.0, "")}) for row in rows], table)
-    (legend,) = figures[0].legends
+    figure = drawn([Cell(row, "", 0, {("tst2014", "BLEU"): (21.0, "")}) for row in rows], table)
+    (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [*rows, "published"]
     box = legend.get_window_extent()
-    assert 0 <= box.x0 and box.x1 <= figures[0].bbox.width
+    assert 0 <= box.x0 and box.x1 <= figure.bbox.width
 
 
 def test_the_test_set_is_the_mean_of_all_test_sets():
