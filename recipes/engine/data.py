@@ -28,6 +28,7 @@ from keras_headattn.text import (
 CACHED = "sacrebleu:"  # begins the name of a test set in sacreBLEU's cache
 ROWS = 1000  # hashed together
 COMPRESSED = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}  # by the first bytes
+TAR_BLOCK = 512
 DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 TOKENIZERS = {"words": WordTokenizer, "pieces": SentencePieceTokenizer, "wordpieces": WordPieceTokenizer}
 
@@ -139,6 +140,37 @@ def decompressed(file):
     """Returns an open file at its beginning, decompressed if its first bytes are those of a compressed file."""
     head = file.peek(512)
     return next((opened(file) for magic, opened in COMPRESSED.items() if head.startswith(magic)), file)
+
+
+def files_below(path):
+    """Returns `(path, name)` of a file, or of those in a folder and below it, in order, but for hidden ones."""
+    path = pathlib.Path(path)
+    if not path.is_dir():
+        if not path.is_file():
+            raise FileNotFoundError(f"No such file. Give text files, folders of them or archives. Received: {path}")
+        return [(path, path.name)]
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    named = [(file, file.relative_to(path)) for file in files]
+    named = [(file, str(name)) for file, name in named if not any(part.startswith(".") for part in name.parts)]
+    if not named:
+        raise ValueError(f"A folder of text files must have some. Received: {path}, which has none")
+    return named
+
+
+def is_tar(head):
+    """Returns True for the first 512 bytes of a tar archive."""
+    return head[257:262] == b"ustar"
+
+
+@contextlib.contextmanager
+def damage_reported(path):
+    """Context that words what a damaged archive or compressed file raises."""
+    try:
+        yield
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # bzip2's errors have no number
+            raise
+        raise ValueError(f"The file is damaged; get it again. Received: {path} ({error})") from error
 
 
 @contextlib.contextmanager

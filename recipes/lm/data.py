@@ -5,16 +5,30 @@ import hashlib
 import itertools
 import pathlib
 import sys
+import tarfile
 import tempfile
 
 import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from keras_headattn._files import decode_lines, parse_json, read_json
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.interop import tokenizer_of
 from keras_headattn.interop._checkpoints import check_checkpoint
 from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer, train_byte_pairs
-from recipes.engine.data import Corpora, checksum, decompressed, named_apart, named_files
+from recipes.engine.data import (
+    TAR_BLOCK,
+    Corpora,
+    checksum,
+    damage_reported,
+    decompressed,
+    files_below,
+    is_tar,
+    named_apart,
+    named_files,
+    open_archive,
+)
 from recipes.engine.encoders import saved_tokenizer
 from recipes.engine.number_words import number_documents
 from recipes.engine.settings import VALIDATION_SHARE
@@ -87,26 +101,61 @@ def open_tokens(path, tokenizer):
 
 
 def read_documents(path, kind=None):
-    """Yields the documents of a text file, plain or compressed, but for empty ones.
+    """Yields the documents of text files, plain or compressed, but for empty ones.
 
     U+FFFD replaces bytes that are not UTF-8, which is said.
 
     Args:
-        path: str or path.
+        path: str or path of a text file, a tar archive of some, a TFRecord file whose examples have a `"text"`, or a
+            folder of such files.
         kind: `"line"`, `"blank_line"`, `"file"`, or `"record"`, the `"text"` of a JSON object a line. Default `None`:
             records of `.jsonl`, else the file.
     """
-    kind = kind or ("record" if str(path).removesuffix(".gz").endswith(".jsonl") else "file")
     replaced, is_empty = 0, True
-    with open(path, "rb") as file:
-        lines = decode_lines(decompressed(file), path, strip=False, errors="replace")
-        for document in filter(None, split_lines(lines, kind, path)):
-            replaced, is_empty = replaced + document.count("\ufffd"), False
-            yield document
+    for file, _ in files_below(path):
+        read = read_records(file) if ".tfrecord" in file.name else read_file(file, kind)
+        with damage_reported(file):
+            for document in filter(None, read):
+                replaced, is_empty = replaced + document.count("\ufffd"), False
+                yield document
     if is_empty:
         raise ValueError(f"A text must not be empty. Received: {path}")
     if replaced:
         print(f"{path}: {replaced:,} characters are U+FFFD, or bytes that are not UTF-8", file=sys.stderr)
+
+
+def read_file(path, kind):
+    """Yields the documents of a text file, or of those in an archive; see `read_documents`."""
+    with open(path, "rb") as file:
+        is_archive = is_tar(decompressed(file).read(TAR_BLOCK))
+    with open(path, "rb") as file:
+        if not is_archive:
+            yield from read_text(decompressed(file), path, kind)
+            return
+        with open_archive(file) as archive:
+            for member in filter(tarfile.TarInfo.isfile, archive):
+                if not pathlib.PurePath(member.name).name.startswith("."):
+                    with archive.extractfile(member) as inner:
+                        yield from read_text(inner, f"{path}, {member.name}", kind)
+
+
+def read_text(file, name, kind):
+    """Yields the documents of an open file; see `read_documents`."""
+    kind = kind or ("record" if str(name).removesuffix(".gz").endswith(".jsonl") else "file")
+    yield from split_lines(decode_lines(file, name, strip=False, errors="replace"), kind, name)
+
+
+def read_records(path):
+    """Yields the feature `"text"` of each example of a TFRecord file."""
+    compression = "GZIP" if path.suffix == ".gz" else ""
+    try:
+        for record in tf.data.TFRecordDataset(str(path), compression).as_numpy_iterator():
+            values = tf.train.Example.FromString(record).features.feature["text"].bytes_list.value
+            if len(values) != 1:
+                raise ValueError(f'Examples of {path} must each have one "text". Received: one with {len(values)}')
+            yield values[0].decode("utf-8", "replace")
+    except (tf.errors.DataLossError, DecodeError) as error:
+        raise ValueError(f"A TFRecord file of examples is needed. Received: {path} ({error})") from None
 
 
 def split_lines(lines, kind, name=None):
@@ -251,6 +300,6 @@ def check_files(config):
     for paths in (config.train, config.validation_files, *([path] for path in config.test)):
         if is_tokens(*paths):
             read_source(config, paths, tokenizer)
-        for path in paths:
-            with pathlib.Path(path).open("rb"):
+        for path, _ in itertools.chain.from_iterable(map(files_below, paths)):
+            with path.open("rb"):
                 pass

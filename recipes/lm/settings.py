@@ -36,7 +36,10 @@ class Text(Files):
     title = "data"
 
     train: tuple[str, ...] = option(
-        (), 'text files to train on, .gz too, .jsonl of objects with "text", or a token file, .bin', metavar="FILE"
+        (),
+        'text to train on: files, .gz too, .jsonl of objects with "text", TFRecord files of "text", tar archives, '
+        "folders of such files, or a token file, .bin",
+        metavar="PATH",
     )
     validation: tuple[str, ...] = option(
         (),

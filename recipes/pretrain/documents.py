@@ -5,12 +5,11 @@ import os
 import pathlib
 
 from keras_headattn._files import bounded_lines
-from recipes.engine.data import DAMAGE, decompressed, open_archive
+from recipes.engine.data import TAR_BLOCK, damage_reported, decompressed, files_below, is_tar, open_archive
 
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
 MOST_ARCHIVES = 8  # nested
 XML = (b"<?xml", b"\xef\xbb\xbf<?xml", b"<mediawiki")  # beginnings, the last of Wikipedia's dumps
-TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
 
 
 class Documents:
@@ -48,7 +47,7 @@ class Documents:
         self.whole_files = whole_files
         self._paths, self.files = [], []
         for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-            for file, name in _files_of(pathlib.Path(path)):
+            for file, name in files_below(path):
                 self._paths.append(file)
                 self.files.append((name, file.stat().st_size))
         self.num_bytes = sum(size for _, size in self.files)
@@ -64,9 +63,9 @@ class Documents:
     def check(self):
         """Opens all files, so that one that is damaged at its beginning, or is no text, is reported now."""
         for path in self._paths:
-            with _damage_reported(path), _open(path) as file:
+            with damage_reported(path), _open(path) as file:
                 head = file.read(TAR_BLOCK)
-                if b"\0" in head and not _is_tar(head):
+                if b"\0" in head and not is_tar(head):
                     raise ValueError(f"A text file is needed, or a tar archive of some. Received: {path}")
                 if head.lstrip().startswith(XML):
                     raise ValueError(f"Documents are plain text. Take it out of the XML first. Received: {path}")
@@ -74,13 +73,13 @@ class Documents:
     def __iter__(self):
         self._begin()
         for path, (_, size) in zip(self._paths, self.files, strict=True):
-            with _damage_reported(path), open(path, "rb") as self._file:
+            with damage_reported(path), open(path, "rb") as self._file:
                 yield from self._lines_of_file(path)
             self._before, self._file = self._before + size, None
 
     def _lines_of_file(self, path):
         with _open(path) as file:
-            is_archive = _is_tar(file.read(TAR_BLOCK))
+            is_archive = is_tar(file.read(TAR_BLOCK))
         if is_archive:
             yield from self._lines_of_archive(self._file, path)
         else:
@@ -111,35 +110,7 @@ class Documents:
         yield ""
 
 
-def _files_of(path):
-    """`(file, name)` of a file, or of those in a folder and below."""
-    if not path.is_dir():
-        if not path.is_file():
-            raise FileNotFoundError(f"No such file. Give text files, folders of them or archives. Received: {path}")
-        return [(path, path.name)]
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    named = [(file, file.relative_to(path)) for file in files]
-    named = [(file, str(name)) for file, name in named if not any(part.startswith(".") for part in name.parts)]
-    if not named:
-        raise ValueError(f"A folder of text files must have some. Received: {path}, which has none")
-    return named
-
-
 @contextlib.contextmanager
 def _open(path):
     with open(path, "rb") as file:
         yield decompressed(file)
-
-
-def _is_tar(head):
-    return head[TAR_MAGIC] == b"ustar"
-
-
-@contextlib.contextmanager
-def _damage_reported(path):
-    try:
-        yield
-    except (*DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # bzip2's errors have no number
-            raise
-        raise ValueError(f"The file is damaged; get it again. Received: {path} ({error})") from error

@@ -2,12 +2,15 @@
 
 import bz2
 import functools
+import gzip
 import json
 import math
+import tarfile
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.models import CausalLM
@@ -53,6 +56,34 @@ RECORDS = '{"text": "one\\n"}\n\n{"id": 2, "text": "two"}\n{"text": ""}\n'
 def test_documents_of_files(name, text, kind, expected, compress, tmp_path):
     (tmp_path / name).write_bytes(compress(text.encode()))
     assert list(read_documents(tmp_path / name, kind)) == expected
+
+
+def test_documents_of_folders_archives_and_tfrecords(tmp_path):
+    folder = tmp_path / "corpus"
+    (folder / "more").mkdir(parents=True)
+    (folder / "b.txt").write_text("two\n")
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "one"}\n{"text": "1"}\n'))
+    (folder / ".hidden").write_text("no")
+    with tarfile.open(folder / "more" / "c.tar.gz", "w:gz") as archive:
+        archive.add(folder / "b.txt", "x/b.txt")
+        archive.add(folder / ".hidden", "x/.hidden")
+    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=["drei \u00fc".encode()]))
+    example = tf.train.Example(features=tf.train.Features(feature={"text": feature}))
+    with tf.io.TFRecordWriter(str(folder / "more" / "d.tfrecord-00000-of-00001")) as writer:
+        writer.write(example.SerializeToString())
+    assert list(read_documents(folder)) == ["one", "1", "two\n", "two\n", "drei \u00fc"]
+
+
+def test_damaged_sources(tmp_path):
+    sources = {
+        "a.txt.gz": (gzip.compress(b"text" * 99)[:-9], "is damaged"),
+        "a.tar.gz": (gzip.compress(bytes(257) + b"ustar" + bytes(800)), "is damaged"),
+        "a.tfrecord": (b"no records" * 9, "TFRecord file of examples"),
+    }
+    for name, (content, message) in sources.items():
+        (tmp_path / name).write_bytes(content)
+        with refused(message, name):
+            list(read_documents(tmp_path / name))
 
 
 def test_bytes_that_are_not_utf_8_are_counted(tmp_path, capsys):
