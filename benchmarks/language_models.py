@@ -155,7 +155,7 @@ def torch_cases(batches, prompts, threads):
 
         name = f"{HUGGING_FACE}, {kind}, {threads}"
         for batch in batches:
-            cases[batch, name] = functools.partial(step, torch.from_numpy(ids(batch[0], batch[1] + 1)).long())
+            cases[batch, name] = functools.partial(step, torch.from_numpy(ids(*batch)).long())
         for prompt in prompts:
             cases[prompt, name] = functools.partial(write, torch.from_numpy(ids(*prompt)).long())
     return cases
