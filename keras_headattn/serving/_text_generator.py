@@ -116,7 +116,7 @@ class TextGenerator:
         self._text_of_request = tf.function(text, input_signature=[PROMPTS, SEED, *OPTIONS], autograph=False)
 
     def __call__(
-        self, prompts: Sequence[str], seed: int | None = None, **options: float | int | None
+        self, prompts: Sequence[str], seed: int | None = None, **options: float | Sequence[str] | None
     ) -> list[list[str]]:
         if isinstance(prompts, str):
             raise ValueError(f"`prompts` must be a list of str. Received: the str {prompts[:60]!r}")
@@ -144,14 +144,14 @@ class TextGenerator:
         for name, value in options.items():
             if value is not None:
                 CHECKS[name](name, value)
-        return self.options(**options) if options or self.stop else []
+        return self._tensors(**options) if options or self.stop else []
 
-    def options(self, stop: Sequence[str] | None = None, **options: float | int | None) -> list[tf.Tensor]:
+    def _tensors(self, stop=None, **options):
         """Returns options of a call as tensors, in the order of `OPTIONS`; the generator's, where none is given."""
         stop = tf.constant([*(self.stop if stop is None else stop)], tf.string)
         return [*self.generator.request(**options).values(), stop]
 
-    def stream(self, prompt: str, seed: int | None = None, **options: float | int | None) -> Iterator[str]:
+    def stream(self, prompt: str, seed: int | None = None, **options: float | Sequence[str] | None) -> Iterator[str]:
         """Yields pieces of the first text for a prompt as soon as they are complete; joined, they are that text.
 
         Args:
@@ -232,7 +232,7 @@ def export_generator(
     ```
     """
     write = TextGenerator(model, tokenizer, **generator_arguments)
-    generator, seed, own = write.generator, tf.constant(write.generator.seed), write.options()
+    generator, seed, own = write.generator, tf.constant(write.generator.seed), write._tensors()
     text = _generate_text(generator, tokenizer)
 
     def call(prompts):
@@ -251,8 +251,16 @@ def export_generator(
     if attention:
         read = functools.partial(_read_prompts, generator, tokenizer)
         signatures["attention"] = generation_attention(generator, tokenizer, read), [PROMPTS]
-    requests = [*batches("prompts", ["a"], warmup_batch_sizes)]
-    return save_signatures(signatures, folder, [tokenizer], run, {"serving_default": requests})
+    options = {"seed": seed, **dict(zip((spec.name for spec in OPTIONS), own, strict=True))}
+    options = {name: value.numpy() for name, value in options.items()}
+    requests = {
+        name: [
+            inputs | (options if name == "generate" else {})
+            for inputs in batches(specs[0].name, ["a"], warmup_batch_sizes)
+        ]
+        for name, (_, specs) in signatures.items()
+    }
+    return save_signatures(signatures, folder, [tokenizer], run, requests)
 
 
 def _generate_text(generator, tokenizer):
@@ -289,7 +297,7 @@ def _by_name(values):
     sizes = tf.cast(tf.strings.length(options["stop"]), tf.int64)
     letters = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(options["stop"]), tf.uint8), tf.int32)
     backwards = tf.reverse(tf.RaggedTensor.from_row_lengths(letters, sizes), [1])
-    return options | {"stop": backwards.to_tensor(NO_BYTE, (MOST, LONGEST))}
+    return options | {"stop": backwards.to_tensor(NO_BYTE, shape=(MOST, LONGEST))}
 
 
 def _are_short(stop):

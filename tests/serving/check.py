@@ -74,6 +74,7 @@ print(f"OpenVINO {ov.__version__}")
 )
 ALL = ("translator", "ids_translator", "classifier_words", "classifier_pieces", "regressor", "image_classifier")
 ALL += ("pixel_classifier", "vit_classifier", "pairs_word_pieces", "pairs_bytes", "graph_to_text", "question_answerer")
+ALL += ("generator",)
 # The kinds that must run in each. OpenVINO has no signatures: it takes `serving_default`.
 SOFTWARE = {"tensorflow": (IN_TENSORFLOW, ALL), "openvino": (IN_OPENVINO, ("ids_translator", "pixel_classifier"))}
 

@@ -13,6 +13,7 @@ from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import (
     Bert,
+    CausalLM,
     EncoderClassifier,
     GraphWriter,
     ModernBert,
@@ -23,6 +24,7 @@ from keras_headattn.models import (
 )
 from keras_headattn.serving import (
     export_classifier,
+    export_generator,
     export_id_translator,
     export_image_classifier,
     export_pixel_classifier,
@@ -35,6 +37,7 @@ from keras_headattn.serving import (
 from keras_headattn.serving._warmup import read_warmup
 from keras_headattn.text import (
     BytePairTokenizer,
+    ByteTokenizer,
     ModernBertTokenizer,
     SentencePieceTokenizer,
     WordPieceTokenizer,
@@ -53,6 +56,10 @@ ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat stil
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
 CLASSES = ["Affe", "Bär", "Chamäleon"]
 TAGS = ["O", "B-Tier", "I-Tier"]
+OPTIONS = {
+    "seed": np.int32(3), "temperature": np.float32(0.7), "top_k": np.int32(20), "top_p": np.float32(0.9),
+    "max_tokens": np.int32(5), "min_tokens": np.int32(2), "stop": ["e", "\\E"],
+}  # fmt: skip
 GRAPHS = [
     '{"entities": ["Zo\\u00eb Lee", "Oslo"], "types": ["person", "town"], "triples": [[0, "home", "Oslo"]]}',
     '{"triples": [["Anna", "home", "New York"], ["Anna", "born in", "Oslo"]], "title": "Towns"}',
@@ -139,6 +146,9 @@ def export_all(folder, kinds=None):
             _span_answerer(word_pieces), word_pieces, folder / "answers", 16, 4, 3, threshold=0.0, cpu_only=True
         ),
     }
+    write["generator"] = lambda: export_generator(
+        _language_model(), ByteTokenizer(), folder / "generator", attention=True, max_length=6
+    )
     paths = {kind: write[kind]() for kind in kinds or write}
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
@@ -161,6 +171,11 @@ def export_all(folder, kinds=None):
         "vit_classifier": pixels,
         "graph_to_text": {name: graph_arrays(GRAPHS) for name in ("serving_default", "n_best")},
         "question_answerer": {"serving_default": {"question": ["who ran?", "", "cat"], "context": [*ENGLISH[:2], ""]}},
+        "generator": {
+            **{name: {"prompts": texts} for name in ("serving_default", "attention")},
+            "generate": {"prompts": texts, **OPTIONS},
+            "score": {"texts": texts},
+        },
     }
     return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
 
@@ -226,6 +241,10 @@ def _span_answerer(tokenizer):
     model = SpanAnswerer(encoder)
     model.build()
     return model
+
+
+def _language_model():
+    return CausalLM(257, num_layers=2, hidden_dim=16, num_heads=2, attention="talking_heads", seed=1)
 
 
 def _tagger(tokenizer):

@@ -41,6 +41,7 @@ ALL = (
     "vit_classifier",
     "graph_to_text",
     "question_answerer",
+    "generator",
 )
 REPEATED = ("classifier_words", "pairs_bytes", "tagger_bytes", "modernbert", "vit_classifier")
 KINDS = ALL if FULL else [kind for kind in ALL if kind not in REPEATED]
@@ -54,6 +55,7 @@ TEXT_OPS = {  # tensorflow-text's
     "FastWordpieceTokenizeWithOffsets",
 }
 COLUMNS = {"entities": 2, "types": 2, "heads": 1, "relations": 1, "tails": 1}  # of a sample graph
+OF_A_CALL = {"stop": (0,), **dict.fromkeys(("seed", "temperature", "top_k", "top_p", "max_tokens", "min_tokens"), ())}
 SHAPES = {  # of the requests that each model is exported with
     "translator": [(name, {"text": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)]
     + [("constrained", {"text": (size,), "prefix": (size,), "min_length": (size,)}) for size in (1, 8)],
@@ -78,6 +80,11 @@ SHAPES = {  # of the requests that each model is exported with
         for size in (1, 8)
     ],
     "question_answerer": [("serving_default", {"question": (size,), "context": (size,)}) for size in (1, 8)],
+    "generator": [
+        (name, {"texts" if name == "score" else "prompts": (size,)} | (OF_A_CALL if name == "generate" else {}))
+        for name in ("serving_default", "score", "generate", "attention")
+        for size in (1, 8)
+    ],
 }
 
 
@@ -250,7 +257,8 @@ def test_texts_that_are_cut_say_so(exports):
 def test_a_batch_may_be_empty(exports, kind):
     model = exports[kind].model
     for name, inputs in dict(exports[kind].requests).items():
-        found = model.signatures[name](**{key: tf.constant(value[:0]) for key, value in inputs.items()})
+        empty = {key: tf.constant(value[:0] if value.ndim else value) for key, value in inputs.items()}
+        found = model.signatures[name](**empty)
         assert {len(value) for value in found.values()} == {0}
 
 

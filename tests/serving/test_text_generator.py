@@ -85,30 +85,29 @@ def test_options_of_a_call(write):
     assert np.asarray(result["lengths"]).max() <= 4
 
 
-@pytest.mark.parametrize("stop", [["b."], ["\\E"], ["a\nb", "*", "ab.*a"], ["."], [".", "E"], ["absent"], []])
-def test_texts_end_before_stop(stop):
-    """They are cut texts of a generator without it, with the tokens that complete a stop, in streams, too."""
+def test_texts_end_before_stop():
+    """They are cut texts of a generator without it, in streams, too, and end with the token that completes a stop."""
     letters = "ab.*\\E\n"
     model = CausalLM(len(letters), num_layers=1, hidden_dim=16, num_heads=2, seed=1)
-    write = TextGenerator(model, CharacterTokenizer(letters), max_length=60, num_samples=8, min_length=3)
-    (plain,) = write(["a"], seed=3)
-    (found,) = write(["a"], seed=3, stop=stop)
-    assert found == [min((text.partition(part)[0] for part in [*stop, "absent"]), key=len) for text in plain]
-    assert "".join(write.stream("a", seed=3, stop=stop)) == found[0]
-    again = TextGenerator(model, write.tokenizer, stop, max_length=60, num_samples=8, min_length=3)
-    assert again(["a"], seed=3) == [found] and again(["a"], seed=3, stop=[]) == [plain]
-    assert "".join(again.stream("a", seed=3)) == found[0]
+    tokenizer, own = CharacterTokenizer(letters), ["\\E", "a*"]
+    write = TextGenerator(model, tokenizer, own, max_length=40, num_samples=8)
+    (plain,) = write(["a"], seed=3, stop=[])
+    assert {len(text) for text in plain} == {40}
+    for stop in (None, ["b."], ["a\nb", "*", "ab.*a"], ["."], [".", "E"], ["absent"]):
+        expected = [min((text.partition(part)[0] for part in stop or own), key=len) for text in plain]
+        assert write(["a"], seed=3, stop=stop) == [expected]
+    assert "".join(write.stream("a", seed=3)) == min((plain[0].partition(part)[0] for part in own), key=len)
 
 
 def test_least_number_of_tokens():
     model = CausalLM(257, num_layers=1, hidden_dim=16, num_heads=2, seed=1)
     model.build()
-    write = TextGenerator(model, ByteTokenizer(), max_length=8, end_ids=range(64, 257), num_samples=4)
+    write = TextGenerator(model, ByteTokenizer(), max_length=8, end_ids=[*range(64, 257)], num_samples=4)
     for least in (0, 5):
         lengths = np.asarray(
             write.generator(ByteTokenizer()(["a"]), options=write.generator.request(min_tokens=least))["lengths"]
         )
-        assert lengths.min() == max(1, least)
+        assert least < lengths.min() <= least + 2
 
 
 def test_filters_of_a_request_see_the_likeliest_tokens():
