@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._likeliest import not_empty
+from keras_headattn.text._added_tokens import clean_utf8
 
 
 def translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer):
@@ -68,7 +69,7 @@ def generation_attention(generator, tokenizer, read):
         rows, length = tf.shape(whole)[0], tf.shape(whole)[1]
         is_pair = is_real[:, None, None, :, None] & is_real[:, None, None, None, :]
         return {
-            "texts": tokenizer.detokenize(parts[1].to_tensor(-1)),
+            "texts": clean_utf8(tokenizer.detokenize(parts[1].to_tensor(-1))),
             "scores": result["scores"][:, 0],
             "pieces": tf.where(is_real, tf.gather(names, whole), ""),
             "weights": tf.where(is_pair, maps[:rows, :, :, :length, :length], 0.0),

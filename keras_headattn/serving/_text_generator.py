@@ -16,6 +16,7 @@ from keras_headattn.decoding._stop_texts import LONGEST, MOST, NO_BYTE, StopText
 from keras_headattn.serving._attention_signature import generation_attention
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches
+from keras_headattn.text._added_tokens import clean_utf8
 
 PROMPTS = tf.TensorSpec((None,), tf.string, name="prompts")
 TEXTS = tf.TensorSpec((None,), tf.string, name="texts")
@@ -130,7 +131,7 @@ class TextGenerator:
             text = self._text_of_request if values else self._text
             rows = text(tf.constant([prompts[i] for i in group]), tf.constant(seed), *values)["texts"].numpy()
             for index, row in zip(group, rows, strict=True):
-                texts[index] = [text.decode("utf-8", "replace") for text in row]
+                texts[index] = [text.decode() for text in row]
         return texts
 
     def _options(self, options):
@@ -276,7 +277,7 @@ def _generate_text(generator, tokenizer):
         tokens = result["tokens"]
         after = tf.range(generator.max_length) >= result["lengths"][..., None]
         tokens = tf.where(after, -1, tokens)
-        texts = tokenizer.detokenize(tf.reshape(tokens, (-1, generator.max_length)))
+        texts = clean_utf8(tokenizer.detokenize(tf.reshape(tokens, (-1, generator.max_length))))
         texts = _cut(texts, values[-1]) if values else texts
         count = generator.beam_size or generator.num_samples
         return {
