@@ -14,7 +14,7 @@ from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
 VARIANTS = ("MultiHead", "GroupedQuery", "KnockingHeads", "MultiHeadExplicit", "Differential", "MixtureOfHeads")
-VARIANTS += ("Interacting", "TalkingHeads", "MultiToken", "ReAttention", "Collaborative", "Interleaved")
+VARIANTS += ("Interacting", "TalkingHeads", "MultiToken", "ReAttention", "Collaborative", "Interleaved", "PairedHeads")
 VARIANTS += ("RealFormer", "Synthesizer, dense", "Synthesizer, random", "DynamicallyComposable", "Luong")
 VARIANTS += ("Interacting, pairwise",)
 MAX_BYTES = 4e9
@@ -44,6 +44,7 @@ def layer(variant, heads):
         "ReAttention": layers.ReAttention,
         "Collaborative": functools.partial(layers.CollaborativeAttention, shared_dim=WIDTH // 2),
         "Interleaved": layers.InterleavedHeadAttention,
+        "PairedHeads": layers.PairedHeadsAttention,
         "RealFormer": layers.RealFormerAttention,
         "Synthesizer, dense": functools.partial(layers.SynthesizerAttention, mixture="dense"),
         "Synthesizer, random": functools.partial(layers.SynthesizerAttention, mixture=("random", "dot_product")),
@@ -110,6 +111,8 @@ def operations(variant, heads, length):
         "Collaborative": products - projection + pairs * WIDTH * (heads - 2) + 2 * TOKENS * WIDTH * heads,
         # Two pseudo-tokens for each token: four times the pairs, and mixtures of heads before and after.
         "Interleaved": products + 3 * 2 * 2 * pairs * WIDTH + 4 * 2 * 2 * TOKENS * WIDTH * heads,
+        # Twice the keys and values for each query.
+        "PairedHeads": products + 2 * 2 * pairs * WIDTH,
         "RealFormer": products,
         # No key projection. A product with learned columns takes the place of that with keys.
         "Synthesizer, dense": products - projection,
@@ -126,8 +129,8 @@ def operations(variant, heads, length):
 
 def map_bytes(variant, heads, length):
     """Returns the memory of the maps: logits, weights and the gradients of both."""
-    maps = {"Interacting, pairwise": heads * heads, "Interleaved": 4 * heads, "Luong": 1}.get(variant, heads)
-    return 4 * 4 * maps * TOKENS * length
+    factors = {"Interacting, pairwise": heads, "Interleaved": 4, "PairedHeads": 2, "Luong": 1 / heads}
+    return 4 * 4 * heads * factors.get(variant, 1) * TOKENS * length
 
 
 def measure(length, heads, quick):

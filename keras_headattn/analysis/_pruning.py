@@ -21,7 +21,7 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
 
     The copy computes what the model would compute without the other heads: their weights are removed, as are their rows
     and columns in matrices and kernels that mix heads. Each layer keeps the same share of its heads. Query heads that
-    share keys and values are removed together, and so are groups of heads that mix their weights
+    share keys and values are removed together, and so are paired heads and groups of heads that mix their weights
     (`MultiTokenAttention`). Layers that pass scores on, or share a table of positions, keep the same heads; their
     importances are added up.
 
@@ -153,7 +153,7 @@ def _plan(kind, arguments, keep):
     names = getattr(kind, "head_arguments", ("num_heads",))
     counts = {name: arguments[name] for name in names if arguments[name] > 1}
     group = getattr(kind, "group_argument", None)
-    together = arguments.get(group) or 1
+    together = arguments.get(group) or getattr(kind, "heads_together", 1)
     count = min(counts.values(), default=1) // together
     if not names or 1 == count < together or any(value % count for value in counts.values()):
         received = kind.__name__ + "".join(f", {name}={arguments[name]}" for name in (*names, group) if name)

@@ -25,6 +25,7 @@ from keras_headattn.layers._mixture_of_heads_attention import MixtureOfHeadsAtte
 from keras_headattn.layers._multi_head_attention import MultiHeadAttention
 from keras_headattn.layers._multi_head_explicit_attention import MultiHeadExplicitAttention
 from keras_headattn.layers._multi_token_attention import MultiTokenAttention
+from keras_headattn.layers._paired_heads_attention import PairedHeadsAttention
 from keras_headattn.layers._re_attention import ReAttention
 from keras_headattn.layers._real_former_attention import RealFormerAttention
 from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
@@ -46,6 +47,7 @@ ATTENTIONS = {
     "talking_heads": TalkingHeadsAttention,
     "interacting": InteractingHeadAttention,
     "interleaved": InterleavedHeadAttention,
+    "paired_heads": PairedHeadsAttention,
     "evolving": EvolvingAttention,
     "real_former": RealFormerAttention,
     "synthesizer": SynthesizerAttention,
@@ -84,6 +86,7 @@ __all__ = [
     "ReAttention",
     "MultiHeadExplicitAttention",
     "MultiTokenAttention",
+    "PairedHeadsAttention",
     "RealFormerAttention",
     "SelfAttentivePooling",
     "State",

@@ -189,6 +189,8 @@ class Attention(Rematerialized, SavedQuantization):
     head_arguments: tuple[str, ...] = ("num_heads",)
     # Argument with the size of a group of heads, which can only be removed as a whole.
     group_argument: str | None = None
+    # Number of heads that can only be removed together, if there is no such argument.
+    heads_together = 1
     # Returns the initializer of a projection's kernel from its name, in place of `kernel_initializer`. Set by a block.
     initializer_of: Callable[..., keras.initializers.Initializer] | None = None
 

@@ -11,7 +11,7 @@ from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._attention_inputs import CallMask, tiled
-from keras_headattn.layers._intermediates import record
+from keras_headattn.layers._intermediates import record_by_token
 from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.ops import exchange_heads
 
@@ -93,12 +93,8 @@ class InterleavedHeadAttention(Attention):
         }
         attended = super().attend(stacked["query"], entry | stacked, inside)
         heads = exchange_heads(ops.reshape(attended.heads, (batch, h * p, n, self.value_dim)), self.collapse_kernel)
-        weights = attended.weights
-        if weights is not None:
-            by_token = (batch, h * p, n, p, m)  # of (B, h, P * n, P * m)
-            weights = ops.sum(ops.reshape(weights, by_token), axis=3)
-            record(self, queries=query, logits=lambda x: ops.logsumexp(ops.reshape(x, by_token), 3), weights=weights)
-        return dataclasses.replace(attended, heads=heads, weights=weights)
+        # Weights of (B, h, P * n, P * m)
+        return record_by_token(self, dataclasses.replace(attended, heads=heads), (batch, h * p, n, p, m), queries=query)
 
     def score_bias(self, query: Tensor, state: State) -> Tensor | None:
         return tiled(super().score_bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)

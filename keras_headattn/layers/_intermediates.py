@@ -1,8 +1,11 @@
 """Captures intermediate tensors of layers."""
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterator
+
+from keras import ops
 
 from keras_headattn._types import Tensor
 
@@ -60,6 +63,15 @@ def record(layer, **tensors):
     for intermediates in _stack():
         recorded = intermediates.setdefault(layer.path, {})
         recorded.update({name: x(recorded[name]) if callable(x) else x for name, x in tensors.items()})
+
+
+def record_by_token(layer, attended, shape, **tensors):
+    """Sums the weights of `Attended` over several keys of a token, axis 3 of `shape`, and records them."""
+    if attended.weights is None:
+        return attended
+    weights = ops.sum(ops.reshape(attended.weights, shape), axis=3)
+    record(layer, logits=lambda x: ops.logsumexp(ops.reshape(x, shape), axis=3), weights=weights, **tensors)
+    return dataclasses.replace(attended, weights=weights)
 
 
 def _stack():

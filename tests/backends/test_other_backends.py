@@ -224,6 +224,7 @@ def test_onnx_of_any_length(name, other_backend, theirs):
 each_recorded = each(fused_worker.RECORDED)
 LENGTH, WINDOW = fused_worker.LENGTH, fused_worker.WINDOW
 MASKED = ("shared_mask", "mask_by_item", "segments")  # situations with a mask of queries and keys
+PAIRS = {"interleaved": 4, "paired_heads": 2}  # of queries and keys, for a token and a token
 
 
 def kernel_calls(case, theirs, *names):
@@ -247,7 +248,7 @@ def maps_of(case, theirs):
 
 def needs_map(case, name, backend):
     """True for calls whose kernel needs a mask of queries and keys."""
-    of_pseudo_tokens = case.name == "interleaved" and ("causal" in name or "window" in name)
+    of_pseudo_tokens = case.name in PAIRS and ("causal" in name or "window" in name)
     of_window = "window" in name and (backend == "torch" or "sinks" in case.name)
     return name in MASKED or of_pseudo_tokens or of_window
 
@@ -260,8 +261,7 @@ def test_no_map_beside_the_kernel(case, other_backend, theirs):
         if not needs_map(case, name, other_backend):
             assert not maps, name
         elif "sinks" not in case.name:
-            pairs = 4 if case.name == "interleaved" else 1
-            assert max(map(math.prod, maps), default=0) <= 2 * pairs * LENGTH**2, name
+            assert max(map(math.prod, maps), default=0) <= 2 * PAIRS.get(case.name, 1) * LENGTH**2, name
 
 
 @each_recorded
@@ -274,7 +274,7 @@ def test_causal_calls(case, other_backend, theirs):
 
 @each_recorded
 def test_windows(case, other_backend, theirs):
-    if "sinks" in case.name or case.name == "interleaved":
+    if "sinks" in case.name or case.name in PAIRS:
         pytest.skip("no window of the kernel's own")
     for name, call in kernel_calls(case, theirs, "window"):
         if other_backend == "jax":
@@ -293,7 +293,7 @@ def test_masks_of_keys_are_features(case, other_backend, theirs):
         assert all(math.prod(shape[-2:]) < LENGTH**2 for shape in operands), name
         assert not operands or "mask" not in name, name
         assert "key_mask" not in name or call["widths"][0] % 8 == 0, name
-        if other_backend == "jax" and "lengths" in name and case.name != "interleaved" and "sinks" not in case.name:
+        if other_backend == "jax" and "lengths" in name and case.name not in PAIRS and "sinks" not in case.name:
             assert call["lengths"], name
 
 

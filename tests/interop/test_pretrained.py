@@ -82,7 +82,8 @@ def test_a_classifier(tmp_path):
 def test_every_attention(name, folders):
     model, report = from_pretrained(folders["bert"], attention=name, return_report=True)
     assert len(report.copied) == 39 and np.isfinite(outputs(model)).all()
-    assert bool(report.initialised) == (name not in ("multi_head", "real_former", "interacting", "grouped_query"))
+    without = ("multi_head", "real_former", "interacting", "grouped_query", "paired_heads")
+    assert bool(report.initialised) == (name not in without)
     assert bool(report.averaged) == (name == "grouped_query")
 
 

@@ -556,6 +556,7 @@ ALL_ACCEPTED = [
     Case("interacting_sum", layers.InteractingHeadAttention, WIDE),
     Case("interacting_pairwise", layers.InteractingHeadAttention, {**WIDE, "interaction": "pairwise"}),
     Case("interleaved", layers.InterleavedHeadAttention, WIDE),
+    Case("paired_heads", layers.PairedHeadsAttention, WIDE),
     Case("collaborative", layers.CollaborativeAttention, {**WIDE, "shared_dim": 64}),
     Case("differential", layers.DifferentialAttention, WIDE),
 ]

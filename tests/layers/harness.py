@@ -63,6 +63,7 @@ KNOCKING = {**GROUPED, "knocking": ("query", "key", "value")}
 COMPONENTS = {**SIZES, "num_components": 2}
 TOKENS = {**SIZES, "logits_kernel_size": (3, 5), "weights_kernel_size": (2, 3), "mix_logits": True, "mix_weights": 3}
 INTERLEAVED = {**SIZES, "num_pseudo_tokens": 2}
+PAIRED = {**SIZES, "num_heads": 4}
 OPTIONS = {**SIZES, "qk_norm": True, "attn_logits_soft_cap": 5.0, "use_sinks": True}
 GRAPH = {"num_heads": HEADS, "key_dim": KEY_DIM, "use_bias": True}
 RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
@@ -146,6 +147,7 @@ CASES = [
         key_bias_cancels=False,
     ),
     Case("interleaved", layers.InterleavedHeadAttention, INTERLEAVED, (2 * HEADS,), key_bias_cancels=False),
+    Case("paired_heads", layers.PairedHeadsAttention, PAIRED, (4,), 4, key_bias_cancels=False),
     Case("talking_chunks", layers.TalkingHeadsAttention, {**SIZES, "query_chunk_size": 2}, rows_sum_to_one=False),
     Case("relative_chunks", layers.MultiHeadAttention, {**RELATIVE, "query_chunk_size": 2}, by_content=False),
     Case("real_former", layers.RealFormerAttention, SIZES),

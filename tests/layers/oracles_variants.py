@@ -387,6 +387,15 @@ def interleaved(rotary=False):
     return equation
 
 
+def paired_heads(weights, query, key, value, mask, cap=None, bias=0.0):
+    """One softmax over the keys of a head and those of the other head of its pair, 0 and 1, 2 and 3, ..."""
+    pairs = np.arange(query.shape[1]) ^ 1
+    logits = [grouped_logits(weights, query, k, cap, bias) for k in (key, key[:, pairs])]
+    maps = softmaxes(weights, np.concatenate(logits, axis=2), np.concatenate([mask, mask], axis=2))
+    own, others = np.split(maps, 2, axis=2)
+    return own + others, mix(own, value) + mix(others, value[:, pairs])
+
+
 def attention(equation, weights, query, value, key=None, mask=None, cap=None, bias=0.0):
     """Output and scores of a whole layer; `mask` (B, 1 or h, n, m), `bias` anything that broadcasts to (B, h, n, m)."""
     key = value if key is None else key

@@ -56,7 +56,7 @@ UNUSUAL = {
 FUSED = ("multi_head", "gated", "interacting_sum", "interacting_pairwise", "relative", "rotary", "grouped_query")
 FUSED += ("multi_query", "graph", "relative_chunks", "mixture_of_heads", "gated_by_head")
 FUSED += ("knocking_heads", "knocking_heads_linear", "multi_head_explicit", "interleaved", "collaborative")
-FUSED += ("differential_per_token",)
+FUSED += ("differential_per_token", "paired_heads")
 
 
 @each_layer
@@ -218,4 +218,4 @@ def test_empty_batch_and_single_token(case):
     assert tuple(output.shape) == (BATCH, 1, QUERY_WIDTH)
     assert np.isfinite(array(output)).all()
     if case.rows_sum_to_one:
-        np.testing.assert_allclose(array(scores), 1)
+        np.testing.assert_allclose(array(scores), 1, rtol=1e-6)

@@ -28,7 +28,7 @@ DOUBLE = 1e-13
 ELSEWHERE = ("grouped_query", "multi_query", "dynamically_composable", "differential", "rotary", "options")
 ELSEWHERE += ("differential_per_token", "mixture_of_heads", "re_attention")
 ELSEWHERE += ("knocking_heads", "knocking_heads_linear", "multi_head_explicit", "collaborative")
-ELSEWHERE += ("multi_token", "multi_token_normed", "interleaved")
+ELSEWHERE += ("multi_token", "multi_token_normed", "interleaved", "paired_heads")
 each_layer = each([case for case in CASES if case.name not in ELSEWHERE])
 
 

@@ -129,7 +129,8 @@ def test_refused():
         layer(query, cache=layer.project_cache(value))
     with refused("exclusive", "role='cross'"):
         build(make(exclusive=True, role="cross"), query)
-    for other in (layers.DifferentialAttention, layers.MultiTokenAttention, layers.InterleavedHeadAttention):
+    others = (layers.DifferentialAttention, layers.MultiTokenAttention)
+    for other in (*others, layers.InterleavedHeadAttention, layers.PairedHeadsAttention):
         with refused("exclusive", other.__name__):
             build(other(2, 4, exclusive=True), self_input())
     with refused("exclusive", 1):

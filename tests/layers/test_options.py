@@ -79,6 +79,7 @@ LAYERS = {
         oracles_variants.interleaved(),
         HEADS,
     ),
+    "paired_heads": ("PairedHeadsAttention", {**SIZES, "num_heads": 4}, oracles_variants.paired_heads, 4),
 }
 each_equation = pytest.mark.parametrize("name", LAYERS)
 # Multi-token attention reads the rows before a query, whose order counts; its own tests compare these.

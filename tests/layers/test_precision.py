@@ -44,6 +44,8 @@ def test_one_head(case):
     """A product of TensorFlow writes out of bounds there in bfloat16: other values at each call, or a crash."""
     sizes = ("num_heads", "key_heads", "value_heads", "num_key_value_heads", "num_components", "mix_weights")
     one = {"key_dim": QUERY_WIDTH, **{name: 1 for name in sizes if name in case.arguments}}
+    if case.layer is layers.PairedHeadsAttention:
+        one["num_heads"] = 2
     inputs = [np.tile(x, (2, 4, 1)) for x in cross_inputs()]
     expected = build(case.make(dtype="float64", **one), *inputs)(*(x.astype("float64") for x in inputs))
     for dtype, tolerance in {"bfloat16": 8e-2, "mixed_float16": 1e-2, "float32": 1e-5}.items():
@@ -87,5 +89,6 @@ def test_softmax_is_in_float32(case):
     query, value, key = cross_inputs(keys=3000)
     layer = build(case.make(dtype="mixed_bfloat16"), query, value, key * 0)
     _, scores = layer(query, value, key * 0, return_attention_scores=True)
-    roundings = 2 if case.layer is layers.InterleavedHeadAttention else 1  # of pseudo-keys, and of their sums
+    several = (layers.InterleavedHeadAttention, layers.PairedHeadsAttention)
+    roundings = 2 if case.layer in several else 1  # of the keys of a token, and of their sums
     np.testing.assert_allclose(array(scores).astype("float64").sum(-1), 1, atol=4e-3 * roundings)

@@ -70,6 +70,7 @@ test_other_attention = refusals(
     *values(of(layers.EvolvingAttention), role=("self", 1), alpha=(-0.1, 1.5, None, "0.5", float("nan")), beta=(1.5,)),
     *values(of(layers.EvolvingAttention), kernel_size=(2, 4, 3.0, None, (3, 3))),
     *values(of(layers.DisentangledMaskAttention), role=("masked",), alpha=(1.5,), variance=(0.0,), diversity=(-1.0,)),
+    (lambda: layers.PairedHeadsAttention(3, 4), "`num_heads` must be even", "num_heads=3"),
     *values(of(layers.GroupedQueryAttention, num_heads=4), num_key_value_heads=(3, 8)),
     *values(
         of(layers.SynthesizerAttention, max_length=5),

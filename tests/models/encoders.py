@@ -30,8 +30,8 @@ OF = {
 
 def make(kind="bert", randomly=True, **arguments):
     """A built encoder, all of whose weights are seeded random numbers if so asked. Luong attention has one head."""
-    if arguments.get("attention") == "luong":
-        arguments = {"num_heads": 1, **arguments}
+    if arguments.get("attention") in ("luong", "paired_heads"):
+        arguments = {"num_heads": 1 if arguments["attention"] == "luong" else 2, **arguments}
     cls, length = (ModernBert, {}) if kind == "modernbert" else (Bert, {"max_length": LENGTH})
     model = cls(
         **{

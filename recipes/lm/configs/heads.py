@@ -41,6 +41,7 @@ ROWS = {
     "talking_heads": row("talking_heads"),
     "interacting": row("interacting"),
     "interleaved": row("interleaved"),
+    "paired_heads": row("paired_heads"),
     "evolving": row("evolving"),
     "real_former": row("real_former"),
     "synthesizer": row("synthesizer", 536, max_length=80),
