@@ -171,8 +171,9 @@ def _tensors(structure):
 
 def _packed(structure, values):
     """Returns the structure with its tensors replaced by the first of `values`."""
+    # `map_structure` takes the entries of a dictionary in another order than `flatten` on PyTorch.
     values = iter(values)
-    return tree.map_structure(lambda x: None if x is None else next(values), structure)
+    return tree.pack_sequence_as(structure, [None if x is None else next(values) for x in tree.flatten(structure)])
 
 
 def _recompute_in_tensorflow(function):
