@@ -22,8 +22,8 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
     The copy computes what the model would compute without the other heads: their weights are removed, as are their rows
     and columns in matrices and kernels that mix heads. Each layer keeps the same share of its heads. Query heads that
     share keys and values are removed together, and so are paired heads and groups of heads that mix their weights
-    (`MultiTokenAttention`). Layers that pass scores on, or share a table of positions, keep the same heads; their
-    importances are added up.
+    (`MultiTokenAttention`). Layers that pass scores or values on, or share a table of positions, keep the same heads;
+    their importances are added up.
 
     Source: Michel et al. 2019, "Are sixteen heads really better than one?", section 4, with a ranking for each layer.
 
@@ -172,7 +172,7 @@ def _choose(layers, importance, keep):
         if hasattr(positions, "slopes"):
             raise ValueError(f"Heads with slopes of their own cannot be removed. Received: {positions} in {path}")
         key = path
-        if getattr(layer, "carries_logits", False):
+        if getattr(layer, "carries_logits", False) or getattr(layer, "value_residual", False):
             key = layer.role
         elif positions is not None and positions.weights:
             key = id(positions)

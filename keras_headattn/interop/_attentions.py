@@ -93,7 +93,7 @@ def _check_expressible(layer, stock):
             f"A {type(stock).__name__} of Keras takes the weights of its equal here; `layers.absorb` returns a "
             f"MultiHeadAttention where that is possible. Received: {type(layer).__name__} {layer.name!r}"
         )
-    names = ("relative_positions", "qk_norm", "attn_logits_soft_cap", "use_sinks", "exclusive")
+    names = ("relative_positions", "qk_norm", "attn_logits_soft_cap", "use_sinks", "exclusive", "value_residual")
     unsupported = [name for name in names if getattr(layer, name)]
     if layer.scale != layer.key_dim**-0.5:
         unsupported.append("scale")

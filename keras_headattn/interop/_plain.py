@@ -18,6 +18,7 @@ PLAIN = (
     "attn_logits_soft_cap",
     "use_sinks",
     "exclusive",
+    "value_residual",
     "attention_axes",
 )
 

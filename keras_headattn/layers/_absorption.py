@@ -73,10 +73,11 @@ def _checked(layer):
     names = ["interaction", "knocking"]
     if isinstance(layer, InterleavedHeadAttention):
         names = ["num_pseudo_tokens", "use_gate", "qk_norm"]
+    names += ["value_residual"] if getattr(layer, "value_residual", False) else []
     ways = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
     composes_more = ways.get("num_pseudo_tokens", 1) > 1 or ways.get("use_gate") or ways.get("qk_norm")
     differs = ways.get("interaction") == "pairwise" or "value_mlp" in ways.get("knocking", ())
-    if type(layer) not in KINDS or differs or composes_more:
+    if type(layer) not in KINDS or differs or composes_more or "value_residual" in ways:
         received = "".join(f" with {name}={value!r}" for name, value in ways.items())
         raise ValueError(
             "Only multi-head attention, grouped queries, knocking heads without an MLP, summed interacting heads, and "

@@ -47,6 +47,7 @@ from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.layers._query_chunks import as_chunk_size, attend_in_chunks, rows_at_once
 from keras_headattn.layers._rematerialized import Rematerialized
 from keras_headattn.layers._state import Attended, CallState, State
+from keras_headattn.layers._value_residual import check_value_residual, mix_first_values
 from keras_headattn.ops import attend, masked_softmax, sliding_window_mask
 from keras_headattn.ops._attention import head_product, key_product
 from keras_headattn.ops._dense import rms_normalize
@@ -130,6 +131,9 @@ class Attention(Rematerialized, SavedQuantization):
         exclusive: True to take from each head's output its part along the token's own value, for self-attention (Zhai
             2026, "Exclusive self attention"); `"head"`: a learned share of it for each head, tanh of a weight that
             starts at 0 (in the form of modded-nanogpt).
+        value_residual: True to replace the values V of each block but the first by `l_1 V + l_2 V_1`, with V_1 those of
+            the first block and learned numbers l_1 and l_2 that start at 0.5, the weight `value_lambdas` `(2,)`. For
+            self-attention in models and in chains of blocks (Zhou et al. 2024, "Value residual learning", ResFormer).
         scale: factor of the queries in the logits. Defaults to `key_dim ** -0.5`; T5 uses 1.
         role: `"encoder"`, `"decoder"` (causal self-attention) or `"cross"` (attention of a decoder to an encoder).
             Default `None`: set by the block.
@@ -162,6 +166,8 @@ class Attention(Rematerialized, SavedQuantization):
             `depth` above 0 needs them, `None` is a warning.
         return_logits: returns this layer's logits `(B, h, n, m)` as well, for the next block. Most layers pass on none
             of their own and return `previous_logits` unchanged.
+        first_values: values of the first block's layer, `(B, h, n, value_dim)`, for layers with `value_residual`.
+        return_first_values: returns the first block's values as well, for the next block.
         bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`, with
             the `score_heads` as `h`. To forbid attention, use `attention_mask`.
         segment_ids: integers `(B, n)`, for several sequences packed into one: tokens attend only to tokens with the
@@ -172,8 +178,8 @@ class Attention(Rematerialized, SavedQuantization):
             cache holds the keys and values. Default `None`: the layer's own.
 
     Returns:
-        Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
-        `return_logits`, the logits; then, if `index` was given, the updated cache. A tuple if there is more than one.
+        Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout, the logits, and the first
+        block's values; then, if `index` was given, the updated cache. A tuple if there is more than one.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -231,6 +237,7 @@ class Attention(Rematerialized, SavedQuantization):
         attn_logits_soft_cap: float | None = None,
         use_sinks: bool = False,
         exclusive: bool | str = False,
+        value_residual: bool = False,
         scale: float | None = None,
         role: str | None = None,
         depth: int | None = None,
@@ -272,6 +279,7 @@ class Attention(Rematerialized, SavedQuantization):
         )
         self.use_sinks = check_boolean("use_sinks", use_sinks)
         self.exclusive = check_switch("exclusive", exclusive, "head")
+        self.value_residual = check_boolean("value_residual", value_residual)
         self._scale = None if scale is None else check_number("scale", scale, above=0)
         if role not in (None, *ROLES):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
@@ -372,6 +380,8 @@ class Attention(Rematerialized, SavedQuantization):
         segment_ids: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
         key_lengths: Tensor | None = None,
+        first_values: Tensor | None = None,
+        return_first_values: bool = False,
     ) -> Any:
         inputs = CallState(
             query=query,
@@ -385,6 +395,7 @@ class Attention(Rematerialized, SavedQuantization):
             training=training,
             needs_weights=return_attention_scores,
             kernels=kernels or {},
+            first_values=first_values,
         )
         if self.depth and previous_logits is None:
             self.warn_of_missing_logits()
@@ -402,6 +413,8 @@ class Attention(Rematerialized, SavedQuantization):
             results.append(self.axes.unfold_scores(attended.weights, unfolded_query, value))
         if return_logits:
             results.append(attended.logits)
+        if return_first_values:
+            results.append(state.first_values)
         if index is not None:
             results.append(attended.cache)
         return results[0] if len(results) == 1 else tuple(results)
@@ -475,6 +488,8 @@ class Attention(Rematerialized, SavedQuantization):
             return state, state.cache
         positions = state.key_positions if state.cache is None else state.query_positions
         entry = self._entry(state.key, state.value, positions, state)
+        if self.value_residual:
+            state, entry = mix_first_values(self, state, entry)
         state = dataclasses.replace(state, own_values=entry["value"]) if self.exclusive else state
         if state.cache is None:
             return state, entry
@@ -750,6 +765,7 @@ class Attention(Rematerialized, SavedQuantization):
         self.axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         self.widths: dict[str, Any] = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
         self.check_widths()
+        check_value_residual(self)
         check_exclusive(self, all(getattr(type(self), x) is getattr(Attention, x) for x in ("attend", "mix")))
         # The attribute names are the stock layer's, so that a file of its weights loads here.
         self._query_dense = self._projection("query", query_shape[-1])
@@ -767,6 +783,9 @@ class Attention(Rematerialized, SavedQuantization):
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
         if self.exclusive == "head":
             self.exclusion = self.add_weight(name="exclusion", shape=(self.merged_heads,), initializer="zeros")
+        if self.value_residual and self.depth:
+            half = initializers.Constant(0.5)
+            self.value_lambdas = self.add_weight(name="value_lambdas", shape=(2,), initializer=half)
         if self.relative_positions is not None and not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.score_dim))
         self.build_heads(query_shape, value_shape, previous_logits_shape)

@@ -72,6 +72,7 @@ class CallState(State):
         projected: projections that are already computed, `(B, heads, n, width)`, by name.
         chunk_size: number of queries in a chunk, or `None`.
         own_values: values of the call's own tokens, `(B, h, n, value_dim)`, for layers that are `exclusive`.
+        first_values: those of the first block, of the same shape, for layers with `value_residual`.
     """
 
     key: Any = None
@@ -80,6 +81,7 @@ class CallState(State):
     projected: Any = dataclasses.field(default_factory=dict)
     chunk_size: Any = None
     own_values: Any = None
+    first_values: Any = None
 
     def of_chunk(self, **parts: Any) -> State:
         """Returns the state of a chunk of the queries.

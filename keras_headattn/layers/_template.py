@@ -49,8 +49,9 @@ class Template:
         return cls("norm", norm or LayerNormalization(epsilon=1e-6))
 
     def across(self):
-        """Returns the template for cross-attention, without relative positions and sliding window."""
-        return Template("cross_attention", self.make(relative_positions=None, sliding_window=None))
+        """Returns the template for cross-attention, without relative positions, sliding window and value residual."""
+        options = {"relative_positions": None, "sliding_window": None, "value_residual": False}
+        return Template("cross_attention", self.make(**options))
 
     def make(self, defaults=None, **overrides):
         """Makes a layer: `overrides` replace the template's arguments, `defaults` those that are `None`."""

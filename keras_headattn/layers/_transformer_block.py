@@ -157,7 +157,10 @@ class _Block(Rematerialized, SavedQuantization):
     def _attend(self, name, x, state, previous_logits, memory=None, training=None, **call):
         """Applies a sublayer of attention, whose logits and cache go into `state`."""
         y = self._normalize_input(name, x, state)
-        y, own_logits, *cache = self.attentions[name](
+        has_residual = self.attentions[name].value_residual
+        if has_residual:
+            call |= {"first_values": state["first_values"], "return_first_values": True}
+        y, own_logits, *results = self.attentions[name](
             y,
             y if name == "attention" else memory,
             training=training,
@@ -169,8 +172,10 @@ class _Block(Rematerialized, SavedQuantization):
         )
         if own_logits is not None:
             state["logits"][name] = own_logits
-        if cache:
-            state["cache"][name] = cache[0]
+        if has_residual:
+            state["first_values"] = results.pop(0)
+        if results:
+            state["cache"][name] = results[0]
         return self._add(name, x, y, state, training)
 
     def _feed_forward(self, x, block_input, state, training):
@@ -196,6 +201,11 @@ class _Block(Rematerialized, SavedQuantization):
         if self.intermediate_dim is not None:
             templates["feed_forward"] = None
         return {**super().get_config(), **arguments_of(self, _Block, *templates), **templates}
+
+
+def _passed_on(state):
+    """Returns the state that the next block gets."""
+    return {name: state[name] for name in ("logits", "first_values") if state[name] is not None}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -225,11 +235,12 @@ class EncoderBlock(_Block):
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
         previous_logits: `state["logits"]` of the block before. Evolving and RealFormer attention need it.
+        first_values: `state["first_values"]` of the block before. Attention with `value_residual` needs it.
         return_state: returns `(y, state)`.
 
     Returns:
         `(B, n, D)`; with `return_state` also a dictionary for the next block: `"logits"`, from `"attention"` to its
-        logits, if it passes any on.
+        logits, if it passes any on; and `"first_values"`, if there are any.
 
     >>> from keras_headattn.layers import RealFormerAttention
     >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
@@ -253,19 +264,21 @@ class EncoderBlock(_Block):
         training: bool | None = None,
         previous_logits: dict[str, Tensor] | None = None,
         return_state: bool = False,
+        first_values: Tensor | None = None,
     ) -> Any:
         self._warn_of_lost_logits(previous_logits, return_state)
         inputs = dict(x=x, mask=mask, attention_mask=attention_mask, bias=bias, segment_ids=segment_ids)
-        x, logits = self._run(self._forward, training, inputs | {"previous_logits": previous_logits})
-        return (x, {"logits": logits}) if return_state else x
+        inputs |= dict(previous_logits=previous_logits, first_values=first_values)
+        x, state = self._run(self._forward, training, inputs)
+        return (x, state) if return_state else x
 
-    def _forward(self, x, mask, attention_mask, bias, segment_ids, previous_logits, training):
-        state, block_input = {"logits": {}, "cache": {}}, x
+    def _forward(self, x, mask, attention_mask, bias, segment_ids, previous_logits, first_values, training):
+        state, block_input = {"logits": {}, "cache": {}, "first_values": first_values}, x
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
         x = self._attend("attention", x, state, previous_logits, **call)
-        return self._feed_forward(x, block_input, state, training), state["logits"]
+        return self._feed_forward(x, block_input, state, training), _passed_on(state)
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -279,8 +292,8 @@ class DecoderBlock(_Block):
         kernel_regularizer, normalization, norm, feed_forward: as in `EncoderBlock`.
         depth, seed, recompute, stochastic_depth: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention` without relative
-            positions and sliding window. A list has one for each of several memories, applied in turn; an empty list
-            makes a block of a language model.
+            positions, sliding window and value residual. A list has one for each of several memories, applied in turn;
+            an empty list makes a block of a language model.
 
     Call arguments:
         x: `(B, m, D)`.
@@ -291,7 +304,7 @@ class DecoderBlock(_Block):
         bias, segment_ids: as in `Attention`, of the self-attention.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, of all attentions.
-        previous_logits: `state["logits"]` of the block before. Evolving and RealFormer attention need it.
+        previous_logits, first_values: as in `EncoderBlock`.
         return_state: returns `(y, state)`.
         x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to `mask`.
         mask: boolean `(B, m)`, True = a real token; with a cache, one for each of its positions. Defaults to the Keras
@@ -299,7 +312,7 @@ class DecoderBlock(_Block):
 
     Returns:
         `(B, m, D)`; with `return_state` also a dictionary: `"logits"` for the next block, from `"attention"` and
-        `"cross_attention"` to their logits, if any; and `"cache"` for the next step.
+        `"cross_attention"` to their logits, if any; `"first_values"`, if any; and `"cache"` for the next step.
     """
 
     roles = {"attention": "decoder"}
@@ -412,16 +425,17 @@ class DecoderBlock(_Block):
         x_mask: Tensor | None = None,
         mask: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
+        first_values: Tensor | None = None,
     ) -> Any:
         self._warn_of_lost_logits(previous_logits, return_state)
         inputs = dict(x=x, memory=memory, memory_mask=memory_mask, attention_mask=attention_mask, bias=bias)
         inputs |= dict(segment_ids=segment_ids, positions=positions, previous_logits=previous_logits)
-        inputs |= dict(x_mask=mask if x_mask is None else x_mask, mask=mask)
+        inputs |= dict(first_values=first_values, x_mask=mask if x_mask is None else x_mask, mask=mask)
         decoding = dict(cache=cache, index=index, kernels=kernels)
-        x, logits, cache = self._run(self._forward, training, inputs, **decoding)
+        x, state, cache = self._run(self._forward, training, inputs, **decoding)
         if not return_state:
             return x
-        return x, {"logits": logits} | ({} if cache is None else {"cache": cache})
+        return x, state | ({} if cache is None else {"cache": cache})
 
     def _forward(
         self,
@@ -433,6 +447,7 @@ class DecoderBlock(_Block):
         segment_ids,
         positions,
         previous_logits,
+        first_values,
         x_mask,
         mask,
         cache,
@@ -441,6 +456,7 @@ class DecoderBlock(_Block):
         training,
     ):
         state, block_input = {"logits": {}, "cache": dict(cache or {}), "kernels": kernels or {}}, x
+        state["first_values"] = first_values
         common = dict(state=state, previous_logits=previous_logits, training=training, index=index, positions=positions)
         x = self._attend(
             "attention",
@@ -460,7 +476,7 @@ class DecoderBlock(_Block):
                 name, x, memory=memory, query_mask=x_mask if counts else None, key_mask=memory_mask, **common
             )
         x = self._feed_forward(x, block_input, state, training)
-        return x, state["logits"], None if cache is None else state["cache"]
+        return x, _passed_on(state), None if cache is None else state["cache"]
 
     def get_config(self) -> dict[str, Any]:
         crossed = [self.templates[name].serialize() for name in self.cross_names]

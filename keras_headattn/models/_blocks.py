@@ -4,7 +4,7 @@ from keras_headattn.layers._cache import shared_row_indices
 
 
 class Stack:
-    """Blocks that run in turn, each with the logits of the one before; `GraphBlock` takes none.
+    """Blocks that run in turn, each with the state of the one before; `GraphBlock` takes none.
 
     Has no weights: the model keeps the blocks in its own list, where Keras finds them. `relative_positions` replace
     those of all self-attentions.
@@ -34,11 +34,11 @@ class Stack:
 
     def run(self, x, *inputs, block_arguments=None, **arguments):
         """Yields `x` and the state after each block; `block_arguments` lists arguments of single blocks."""
-        logits = {}
+        state = {}
         for block, extra in zip(self.blocks, block_arguments or [{}] * len(self.blocks), strict=True):
             if self.carries_logits:
-                x, state = block(x, *inputs, previous_logits=logits, return_state=True, **arguments, **extra)
-                logits = state["logits"]
+                passed_on = {"previous_logits": state.get("logits", {}), "first_values": state.get("first_values")}
+                x, state = block(x, *inputs, return_state=True, **passed_on, **arguments, **extra)
             else:
                 x, state = block(x, *inputs, **arguments, **extra), {}
             yield x, state

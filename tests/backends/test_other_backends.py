@@ -95,7 +95,8 @@ def save_models(folder):
         t5 = T5(13, 12, 10, 1, **sizes)
         t5.build()
         randomize(t5).save(folder / "t5.keras")
-    language_model = CausalLM(13, 1, 12, 10, num_heads=3, positions="learned", max_length=12)
+    options = dict(positions="learned", max_length=12, recompute=True, attention_arguments={"value_residual": True})
+    language_model = CausalLM(13, 2, 12, 10, num_heads=3, **options)
     language_model.build()
     randomize(language_model).save(folder / "causal_lm.keras")
     if FULL:

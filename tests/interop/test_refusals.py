@@ -43,6 +43,7 @@ test_attention_of_keras = refusals(
     (into_keras(InteractingHeadAttention(2, 4)), "layers.absorb", "InteractingHeadAttention"),
     (into_keras(MultiHeadAttention(2, 4, qk_norm=True, scale=1.0)), "qk_norm, scale", "a layer"),
     (into_keras(MultiHeadAttention(2, 4, exclusive="head")), "exclusive", "a layer"),
+    (into_keras(MultiHeadAttention(2, 4, value_residual=True, role="encoder", depth=0)), "value_residual", "a layer"),
     (into_keras(GroupedQueryAttention(2, 4, num_key_value_heads=1)), "its equal", "GroupedQueryAttention"),
 )
 
@@ -153,6 +154,7 @@ test_language_models = refusals(
     (into_hugging_face(attention="talking_heads"), "multi-head", "TalkingHeadsAttention"),
     (into_hugging_face(attention_arguments={"use_sinks": True}), "use_sinks=False", True),
     (into_hugging_face(attention_arguments={"exclusive": True}), "exclusive=False", True),
+    (into_hugging_face(attention_arguments={"value_residual": True}), "value_residual=False", True),
     (into_hugging_face(attention_arguments={"qk_norm": 0.5}, **GATED), "qk_norm=1e-06 as qwen3", "qk_norm=0.5"),
     (into_hugging_face(attention_arguments={"sliding_window": 3}, model_type="llama"), "sliding_window=None", 3),
     (into_hugging_face(feed_forward=keras.layers.Dense(16)), "FeedForward", "Dense"),

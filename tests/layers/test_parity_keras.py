@@ -217,7 +217,7 @@ def test_config_goes_both_ways():
     stock = Stock(3, 4, **arguments, kernel_initializer="he_normal", use_gate=True)
     ours = MultiHeadAttention.from_config(stock.get_config())
     own = {"flash_attention", "head_regularizer", "relative_positions", "role", "depth"}
-    own |= {"qk_norm", "attn_logits_soft_cap", "use_sinks", "exclusive", "scale", "query_chunk_size"}
+    own |= {"qk_norm", "attn_logits_soft_cap", "use_sinks", "exclusive", "value_residual", "scale", "query_chunk_size"}
     assert set(ours.get_config()) == set(stock.get_config()) | own
     same = {n for n, v in ours.get_config().items() if stock.get_config().get(n) == v}
     assert set(stock.get_config()) - same <= {"attention_axes", "value_dim"}

@@ -57,8 +57,10 @@ def test_mixed_precision(case):
     {"cross_attention": layers.LuongAttention(key_dim=5, score_mode="concat"), "num_layers": 2},
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
     {"cross_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
+    {"attention": layers.MultiHeadAttention(2, 4, value_residual=True), "num_layers": 3},
 ], ids=[
     "pre_norm", "sandwich", "learned", "one_vocabulary", "other_decoder", "other_cross", "window", "cross_window",
+    "value_residual",
 ])  # fmt: skip
 def test_other_models(arguments):
     model, inputs = make(**arguments), sentences()

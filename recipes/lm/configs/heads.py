@@ -31,6 +31,7 @@ ROWS = {
     "qk_norm": row("multi_head", qk_norm=True),
     "exclusive": row("multi_head", exclusive=True),
     "exclusive a head": row("multi_head", exclusive="head"),
+    "value residual": row("multi_head", value_residual=True),
     "window of 16": row("multi_head", sliding_window=16),
     "grouped_query": row("grouped_query", 576, num_key_value_heads=2),
     "multi_head_explicit": row("multi_head_explicit", 576, num_components=2),
