@@ -141,12 +141,14 @@ def write_tokens(path: Path, texts: Iterable[str], tokenizer: Any, format: str =
     A document begins with the tokenizer's beginning token; if it has none, it ends with the end token. Empty documents
     are left out and counted. Documents of more than 4 million characters are encoded in parts, cut before spaces where
     every pre-tokenizer ends a word. Memory holds the longest document and some 250 MB. A document without spaces, or
-    for a tokenizer with added tokens that may span a cut, is encoded whole, at some 20 bytes a character.
+    for SentencePiece or a tokenizer with added tokens that may span a cut, is encoded whole, at some 20 bytes a
+    character.
 
     Args:
         path: path of the file, `NAME.bin`. `NAME.json` is written beside it.
         texts: iterable of str, the documents.
-        tokenizer: `ByteTokenizer`, `CharacterTokenizer` or `BytePairTokenizer` of a language model.
+        tokenizer: `ByteTokenizer`, `CharacterTokenizer`, `ByteFallbackTokenizer`, or `BytePairTokenizer` of a language
+            model.
         format: `"tokens"`, our own; or `"nanogpt"` or `"llm.c"`, for at most 65,536 tokens, without `NAME.json`.
 
     Returns:
@@ -238,8 +240,9 @@ def encode_documents(texts: Iterable[str], tokenizer: Any) -> Iterator[np.ndarra
 
 
 def _can_be_cut(tokenizer):
-    """Returns True if no added token contains or touches a place where `cut_text` cuts."""
-    return not any(WORD_END.search(token["content"] + " ") for token in getattr(tokenizer, "added_tokens", ()))
+    """Returns True if parts of `cut_text` have the tokens of the text: none contains or touches a cut."""
+    tokens = getattr(tokenizer, "added_tokens", ())
+    return getattr(tokenizer, "can_cut", True) and not any(WORD_END.search(token["content"] + " ") for token in tokens)
 
 
 def _portions(texts: Iterable[str], cuts: bool) -> Iterator[list[tuple[str, bool, bool]]]:

@@ -1,6 +1,7 @@
 """Tokenizers, saved with a model and its SavedModel. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn import _tensorflow  # noqa: F401
+from keras_headattn.text._byte_fallback_tokenizer import ByteFallbackTokenizer
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._byte_pair_training import train_byte_pairs
 from keras_headattn.text._byte_texts import StreamDecoder
@@ -19,6 +20,7 @@ from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
 from keras_headattn.text._wordpiece_training import learn_wordpieces
 
 __all__ = [
+    "ByteFallbackTokenizer",
     "BytePairTokenizer",
     "ByteTokenizer",
     "CharacterTokenizer",

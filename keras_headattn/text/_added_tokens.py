@@ -43,6 +43,7 @@ class AddedTokens(tf.Module):
             normal = [text.decode("utf-8") for text in normalize(tf.constant(normal)).numpy()]
         self._raw = _Finder(rounds[0], as_they_are, ids)
         self._normalized = _Finder(rounds[1], normal, ids)
+        self.patterns = "|".join(filter(None, [self._raw.patterns, self._normalized.patterns]))
 
     def pieces(self, strings, tokenize):
         """Returns the ids of strings (B,) as int32 `tf.RaggedTensor` (B, n); `tokenize` gets the text between added

@@ -100,7 +100,8 @@ class BytePairTokenizer(ByteTexts):
         super().__init__(read_vocabulary(vocabulary), max_length, added_tokens, **kwargs)
         self.merges, locate = _read_merges(merges)
         self.add_prefix_space = add_prefix_space
-        self.specials = _check_specials(specials)
+        self._prefixed = "(?s)[^ ].*" if add_prefix_space else ""
+        self.specials = check_specials(specials)
         self.pre_tokenizer = pre_tokenizer
         self.add_eos = add_eos
         self.ignore_merges = ignore_merges
@@ -231,7 +232,7 @@ def _table(keys, values, default):
     return tf.lookup.StaticHashTable(initializer, default)
 
 
-def _check_specials(specials):
+def check_specials(specials):
     specials = dict(specials or {})
     if set(specials) - {*SPECIALS} or not all(map(is_token, specials.values())):
         raise ValueError(f"`specials` must be a dictionary from {', '.join(SPECIALS)} to tokens. Received: {specials}")

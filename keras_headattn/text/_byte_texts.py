@@ -14,7 +14,8 @@ class ByteTexts(PairTokenizer):
     """Base of tokenizers whose text is the joined bytes of its tokens. A subclass calls `_set_texts`."""
 
     has_segments = False
-    add_prefix_space = False
+    can_cut = True  # between words
+    _prefixed = ""  # pattern of texts that get a space before them
 
     def _set_texts(self, texts):
         self._bytes = texts
@@ -31,8 +32,8 @@ class ByteTexts(PairTokenizer):
         sizes = ids.with_flat_values(tf.gather(self._sizes, ids.flat_values))
         totals = tf.reduce_sum(sizes, axis=1)
         before = tf.cumsum(totals, exclusive=True)
-        if self.add_prefix_space:
-            before += tf.cast(tf.strings.regex_full_match(strings, r"(?s)[^ ].*"), tf.int64)
+        if self._prefixed:
+            before += tf.cast(tf.strings.regex_full_match(strings, self._prefixed), tf.int64)
         elif self.unk_id < 0:
             lengths = tf.cast(tf.strings.length(strings), tf.int64)
             tf.debugging.assert_equal(totals, lengths, "Offsets need a vocabulary with every byte of the texts.")

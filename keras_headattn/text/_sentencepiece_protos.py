@@ -38,6 +38,13 @@ def read_proto(proto):
     raise ValueError(f"{source} must be a SentencePiece model. Received: {len(proto)} bytes ({reason})")
 
 
+def parse_proto(proto):
+    """Returns the bytes of a SentencePiece model as a protocol buffer."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    return ModelProto.FromString(proto)
+
+
 def decode_proto(proto):
     """Decodes the base64 model of a configuration; never reads a file of that name."""
     if isinstance(proto, str):

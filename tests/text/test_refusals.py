@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_headattn import text
 from keras_headattn._files import decode_lines
 from tests.refusals import refusals, values
+from tests.text.test_byte_fallback_tokenizer import trained
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 BYTE_PAIRS = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "ab"]
@@ -67,6 +68,9 @@ test_language_model_tokenizers = refusals(
     ),
     (byte_pairs(specials={"eos": "</e>"}), "vocabulary", "without </e>"),
     (byte_pairs(specials=None, pre_tokenizer="llama3", add_prefix_space=True), "add_prefix_space", True),
+    (lambda: text.ByteFallbackTokenizer(model()), "proto", "'normalization_rule_name': 'nmt_nfkc'"),
+    (lambda: text.ByteFallbackTokenizer("none.model"), "proto", "none.model", FileNotFoundError),
+    (lambda: text.ByteFallbackTokenizer(trained(), specials={"eos": "</e>"}), "vocabulary", "without </e>"),
     *values(text.CharacterTokenizer, vocabulary=([], ["a", "a"], ["ab"], ["\ud800"], [5])),
     *values(functools.partial(text.train_byte_pairs, ["a"]), size=(256, 0, 300.5)),
     (lambda: text.train_byte_pairs(["a"], 300, "gpt4"), "pre_tokenizer", "'gpt4'"),

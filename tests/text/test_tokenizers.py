@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_headattn import text
 from keras_headattn.text import (
+    ByteFallbackTokenizer,
     BytePairTokenizer,
     ByteTokenizer,
     CharacterTokenizer,
@@ -20,8 +21,10 @@ from keras_headattn.text import (
     train_sentencepiece,
 )
 from tests.refusals import refused
+from tests.text.test_byte_fallback_tokenizer import trained
 
 PLACES = {
+    ByteFallbackTokenizer: ("proto",),
     BytePairTokenizer: ("vocabulary", "merges"),
     ByteTokenizer: (),
     CharacterTokenizer: ("vocabulary",),
@@ -81,6 +84,7 @@ def content(cls, model_path):
     """Arguments of a tokenizer, without paths."""
     specials, of_bert = ["<s>", "<pad>", "</s>", "<unk>"], ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     return {
+        ByteFallbackTokenizer: lambda: dict(proto=trained(add_dummy_prefix=False), specials={}),
         BytePairTokenizer: lambda: dict(vocabulary=[*specials, "a", "b", "ab"], merges=["a b"]),
         ModernBertTokenizer: lambda: dict(vocabulary=[*of_bert, "a", "b", "ab"], merges=["a b"]),
         SentencePiecePairTokenizer: lambda: dict(proto=model_path.read_bytes()),
