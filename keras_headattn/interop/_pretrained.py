@@ -433,8 +433,8 @@ def _translator_positions(kind, pad_id, width, tensors):
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
     """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
-    It is read from tokenizer.json or else older files. Settings that would change ids are either applied or refused.
-    Added tokens stay whole in texts.
+    It is read from tokenizer.json or else older files, pieces with byte fallback from tokenizer.model if there is one.
+    Settings that would change ids are either applied or refused. Added tokens stay whole in texts.
 
     Args:
         path: str or path of a folder of Hugging Face or a KerasHub preset.
@@ -442,9 +442,9 @@ def tokenizer_of(path: Path, **arguments: Any) -> Any:
 
     Returns:
         `WordPieceTokenizer` for BERT and ELECTRA; `BytePairTokenizer` for RoBERTa and, with tokenizer.json, for GPT-2,
-        Pythia, Llama 3, Qwen 2 and 3, and SmolLM; `ModernBertTokenizer`; `SentencePieceTokenizer` for T5 and mT5;
-        `SentencePiecePairTokenizer` for XLM-R and CamemBERT; and a `LanguagePair` for Marian and what
-        `to_hugging_face` writes of a `Transformer`.
+        Pythia, Llama 3, Qwen 2 and 3, and SmolLM; `ByteFallbackTokenizer` for Llama 2, Mistral 7B and Gemma;
+        `ModernBertTokenizer`; `SentencePieceTokenizer` for T5 and mT5; `SentencePiecePairTokenizer` for XLM-R and
+        CamemBERT; and a `LanguagePair` for Marian and what `to_hugging_face` writes of a `Transformer`.
 
     Raises:
         FileNotFoundError: if there is no tokenizer.

@@ -1,7 +1,12 @@
 """Hugging Face's tokenizer.json as arguments of tokenizers."""
 
 from keras_headattn._files import read_json
-from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
+from keras_headattn.interop._sentencepiece_models import (
+    WORD_START,
+    byte_fallback_model,
+    unigram_model,
+    white_space_charsmap,
+)
 from keras_headattn.interop._tokenizer_settings import LANGUAGE_MODELS
 
 NFC, DIGITS = {"type": "NFC"}, {"type": "Digits", "individual_digits": True}
@@ -21,6 +26,25 @@ PRE_TOKENIZERS = {
     "llama3": ([], [SPLITS["llama3"]]),
     "qwen2": ([NFC], [SPLITS["qwen2"]]),
 }
+# Normalizers and pre-tokenizers of SentencePiece models with byte fallback, and if they put a space before texts and do
+# so once. transformers 5 writes the rows with DOUBLE.
+PREPEND = {"type": "Prepend", "prepend": WORD_START}
+SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": WORD_START}
+DOUBLE = {"type": "Replace", "pattern": {"Regex": rf"\A{WORD_START}"}, "content": WORD_START * 2}
+ALWAYS, FIRST, NEVER = (
+    {"type": "Metaspace", "replacement": WORD_START, "prepend_scheme": scheme, "split": False}
+    for scheme in ("always", "first", "never")
+)
+NO_SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+PREFIXES = (
+    ([PREPEND, SPACE], [], True, False),
+    ([SPACE, DOUBLE], [ALWAYS], True, False),
+    ([SPACE], [FIRST], True, True),
+    ([], [FIRST], True, True),
+    ([SPACE], [NO_SPLIT], False, False),
+    ([SPACE], [], False, False),
+    ([], [NEVER], False, False),
+)
 ENCODERS = {"roberta": "gpt2", "modernbert": "gpt_neox"}
 SQUEEZE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": None}
 
@@ -158,6 +182,41 @@ class TokenizerJson:
         merges = [" ".join(m) if isinstance(m, list) and all(isinstance(t, str) for t in m) else m for m in merges]
         ignore_merges = bool(self.model.get("ignore_merges"))
         return self._tokens(), arguments | {"merges": merges, "ignore_merges": ignore_merges}
+
+    @property
+    def falls_back(self):
+        """True for the byte pairs of a SentencePiece model with byte fallback."""
+        return self.model.get("byte_fallback") is True
+
+    def prefix(self):
+        """Returns if a SentencePiece model puts a space before texts, and if it does so once."""
+        steps = self._steps("normalizer", "normalizers"), self._steps("pre_tokenizer", "pretokenizers")
+        for *parts, has_prefix, once in PREFIXES:
+            if parts == [*steps]:
+                return has_prefix, once
+        self.refuse("normalizer` or `pre_tokenizer", steps)
+
+    def byte_fallback(self, end, unknown):
+        """Returns a SentencePiece model with the tokens and merges."""
+        has_prefix, _ = self.prefix()
+        self._check(
+            "model", {**self.model, "vocab": None, "merges": None, "unk_token": None},
+            type=("BPE", None), dropout=(None, 0.0), unk_token=None, continuing_subword_prefix=(None, ""),
+            end_of_word_suffix=(None, ""), fuse_unk=(None, True, False), byte_fallback=True,
+            ignore_merges=(None, False), vocab=None, merges=None,
+        )  # fmt: skip
+        tokens, merges = self._tokens(), self.model.get("merges") or []
+        ends = {"bos": self.beginning, "eos": end, "unk": self.model.get("unk_token") or unknown}
+        if ends["unk"] not in tokens:
+            self.refuse("model.unk_token", ends["unk"])
+        ends = {name: token if token in tokens else None for name, token in ends.items()}
+        added = [entry for entry in self.document.get("added_tokens") or [] if isinstance(entry, dict)]
+        special = {entry.get("content") for entry in added if entry.get("special")}
+        merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
+        model = byte_fallback_model(tokens, merges, special, ends, has_prefix)
+        if model is None:
+            self.refuse("model.merges", "merges in another order than SentencePiece's, without tokenizer.model")
+        return model
 
     def _words(self):
         """Returns the arguments that split a text into words."""

@@ -31,11 +31,12 @@ SPECIALS = {
 NO_TEXT = re.compile("\N{LOWER ONE EIGHTH BLOCK}?<extra_id_[0-9]+>|.*NOTUSED")
 # Keys that do not change the ids of a text.
 HARMLESS = """
-    backend chat_template clean_up_tokenization_spaces errors fast full_tokenizer_file init_inputs is_local
-    local_files_only max_len max_length merges_file model_input_names model_max_length model_specific_special_tokens
-    name_or_path pad_to_multiple_of pad_token_type_id processor_class return_token_type_ids separate_vocabs
-    source_lang source_spm special_tokens_map_file stride target_lang target_spm target_vocab_file tokenizer_file
-    trim_offsets truncation_strategy unk_id use_fast vocab vocab_file vocab_size
+    backend boi_token chat_template clean_up_tokenization_spaces eoi_token errors fast full_tokenizer_file image_token
+    init_inputs is_local local_files_only max_len max_length merges_file model_input_names model_max_length
+    model_specific_special_tokens name_or_path pad_to_multiple_of pad_token_type_id processor_class
+    return_token_type_ids separate_vocabs source_lang source_spm spaces_between_special_tokens special_tokens_map_file
+    stride target_lang target_spm target_vocab_file tokenizer_file trim_offsets truncation_strategy unk_id
+    use_default_system_prompt use_fast vocab vocab_file vocab_size
 """.split()
 # Keys that change ids, and the supported value, unless a kind honours others.
 FIXED = dict(
@@ -69,8 +70,9 @@ ADDED_OPTIONS = ("normalized", "lstrip", "rstrip", "single_word", "special")
 class Settings:
     """Settings of a folder: tokenizer_config.json, special_tokens_map.json and added_tokens.json."""
 
-    def __init__(self, path, kind, honoured=()):
-        self.path, self.kind = path, kind
+    def __init__(self, path, kind, honoured=(), classes=None):
+        self.path, self.kind, self._honoured = path, kind, honoured
+        self._classes = classes or CLASSES[kind]
         self.values = _read(path / "tokenizer_config.json")
         self._special = _read(path / "special_tokens_map.json")
         self.core = set(SPECIALS[kind].values())
@@ -98,13 +100,12 @@ class Settings:
         if name is None:
             file = self.path / "config.json"
             name = _read(file).get("tokenizer_class")
-        known = {*CLASSES[self.kind], *GENERIC}
+        known = {*self._classes, *GENERIC}
         if name is not None and (
             not isinstance(name, str) or name.removesuffix("Fast") not in known and name not in known
         ):
             raise ValueError(
-                f"`tokenizer_class` of {self.kind} must be {' or '.join(CLASSES[self.kind])}. "
-                f"Received: {name!r} in {file}"
+                f"`tokenizer_class` of {self.kind} must be {' or '.join(self._classes)}. Received: {name!r} in {file}"
             )
 
     def _check(self, file, key, value):
@@ -161,7 +162,7 @@ class Settings:
     def _check_added(self, tokens, ids, whole):
         first = tokens[0]["content"]
         for key, value in (("split_special_tokens", False), ("legacy", True)):
-            if self.get(key, value) != value:
+            if key not in self._honoured and self.get(key, value) != value:
                 raise ValueError(
                     f"`{key}` must be {value} if tokens are added. "
                     f"Received: {key}={self.values[key]!r:.80} and {first!r} in {self.path}"

@@ -7,11 +7,18 @@ from typing import Any
 
 from keras_headattn._files import Path, read_json, read_lines
 from keras_headattn.interop._configs import Config
-from keras_headattn.interop._sentencepiece_models import WORD_START, fairseq_model, marian_model, word_model
+from keras_headattn.interop._sentencepiece_models import (
+    WORD_START,
+    fairseq_model,
+    marian_model,
+    read_model,
+    word_model,
+)
 from keras_headattn.interop._tokenizer_json import TokenizerJson
 from keras_headattn.interop._tokenizer_settings import LANGUAGE_MODELS, SPECIALS, Settings
 
 END_OF_TEXT = "<|endoftext|>"
+SENTENCE_PIECES = "tokenizer.model"
 # First tokens of fairseq's vocabularies, before the SentencePiece model's.
 FIRST = {
     "xlm-roberta": ["<s>", "<pad>", "</s>", "<unk>"],
@@ -107,13 +114,13 @@ def _byte_pairs(path, config, arguments):
 def _language_model(path, config, arguments):
     from keras_headattn.text import BytePairTokenizer
 
-    whole = TokenizerJson(_need(path, "tokenizer.json"), config["model_type"])
-    settings = Settings(path, config["model_type"], ("add_bos_token", "add_prefix_space", "padding_side"))
-    if settings.flag("add_bos_token", bool(whole.beginning)) != bool(whole.beginning):
-        raise ValueError(
-            "`add_bos_token` must agree with the template of tokenizer.json. "
-            f"Received: add_bos_token={settings.values['add_bos_token']}, template with {whole.beginning} in {path}"
-        )
+    kind = config["model_type"]
+    whole = _json(path, kind)
+    if whole.falls_back if whole else (path / SENTENCE_PIECES).exists():
+        return _byte_fallback(path, config, arguments, whole)
+    whole = whole or TokenizerJson(_need(path, "tokenizer.json"), kind)
+    settings = Settings(path, kind, ("add_bos_token", "add_prefix_space", "padding_side"))
+    _check_beginning(settings, whole)
     vocabulary, defaults = whole.byte_pairs()
     defaults["add_prefix_space"] = settings.flag("add_prefix_space", defaults["add_prefix_space"])
     defaults["added_tokens"] = settings.added(vocabulary, whole)
@@ -123,6 +130,59 @@ def _language_model(path, config, arguments):
     specials = {"bos": whole.beginning, "eos": end}
     defaults["specials"] = {name: token for name, token in specials.items() if token is not None}
     return _check_size(BytePairTokenizer(vocabulary, **{"add_eos": False, **defaults, **arguments}), config)
+
+
+def _check_beginning(settings, whole):
+    if settings.flag("add_bos_token", bool(whole.beginning)) != bool(whole.beginning):
+        raise ValueError(
+            "`add_bos_token` must agree with the template of tokenizer.json. Received: add_bos_token="
+            f"{settings.values['add_bos_token']}, template with {whole.beginning} in {settings.path}"
+        )
+
+
+def _byte_fallback(path, config, arguments, whole):
+    """Makes the tokenizer of a SentencePiece model; tokenizer.json, if any, says what it does before a text."""
+    from keras_headattn.text import ByteFallbackTokenizer
+
+    honoured = ("add_bos_token", "add_prefix_space", "legacy", "padding_side")
+    settings = Settings(path, config["model_type"], honoured, ("LlamaTokenizer", "GemmaTokenizer"))
+    file, end = path / SENTENCE_PIECES, settings.special("eos_token")
+    proto = file.read_bytes() if file.exists() else whole.byte_fallback(end, settings.special("unk_token"))
+    model, plain = read_model(proto), ByteFallbackTokenizer(proto)
+    adds_space = model.normalizer_spec.add_dummy_prefix
+    has_prefix, once = whole.prefix() if whole else (adds_space, not settings.flag("legacy", True))
+    if {has_prefix, settings.flag("add_prefix_space", has_prefix)} != {adds_space}:
+        raise ValueError(
+            "`add_prefix_space` must be that of tokenizer.model and tokenizer.json. Received: add_prefix_space="
+            f"{settings.get('add_prefix_space')}, {adds_space} and {has_prefix} in {path}"
+        )
+    if whole:
+        _check_beginning(settings, whole)
+        beginning = whole.beginning
+    else:
+        beginning = settings.special("bos_token") or plain.specials.get("bos")
+        beginning = beginning if settings.flag("add_bos_token", False) else None
+    specials = {"bos": beginning, "eos": end or plain.specials.get("eos")}
+    defaults = dict(
+        specials={name: token for name, token in specials.items() if token is not None},
+        added_tokens=_with_rows(settings.added(plain.vocabulary, whole), plain.vocabulary, config["vocab_size"]),
+        prefix_once=has_prefix and once,
+    )
+    normalized = [token["content"] for token in defaults["added_tokens"] if token["normalized"]]
+    if normalized and whole and has_prefix and not once:
+        raise ValueError(
+            "Added tokens must not be looked for in text with a space before it (`normalized`). "
+            f"Received: {normalized[:5]} in {path}"
+        )
+    return _check_size(ByteFallbackTokenizer(proto, **{**defaults, **arguments}), config)
+
+
+def _with_rows(added, vocabulary, size):
+    """Leaves out special tokens that the embedding has no rows for, such as Gemma 3's of images."""
+    known = {*vocabulary}
+    new = [token["content"] for token in added if token["content"] not in known]
+    left_out = {*new[max(0, size - len(known)) :]}
+    return [token for token in added if not token["special"] or token["content"] not in left_out]
 
 
 def _as_given(token):
