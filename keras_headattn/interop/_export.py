@@ -63,8 +63,9 @@ def to_hugging_face(
 
     A `CausalLM` leaves as a gpt2, llama, mistral, qwen2, qwen3, smollm3, gemma2, gemma3_text or gpt_neox, whichever has
     its positions, normalization and feed-forward layers. `generation_config.json` has the ids that it suppresses, and
-    with its tokenizer those of beginning, end and padding. The tokenizer becomes `tokenizer.json`. There special tokens
-    in a text have their ids, as with `special_tokens=True` here.
+    with its tokenizer those of beginning, end and padding. The tokenizer becomes `tokenizer.json`, or of a
+    `ByteFallbackTokenizer` `tokenizer.model`, which `AutoTokenizer` of transformers 5 reads. There special tokens in a
+    text have their ids, as with `special_tokens=True` here.
 
     With its tokenizers, a `Transformer` leaves as a Marian (post-norm) or a Blenderbot (pre-norm, one vocabulary), with
     the files of a `MarianTokenizer` and its own token ids. If its layer normalisation has another epsilon than PyTorch
@@ -80,7 +81,8 @@ def to_hugging_face(
             `None`: inferred.
         source_tokenizer, target_tokenizer: `SentencePieceTokenizer` of a `Transformer`. Default `None`: no tokenizer is
             written, and the `Transformer` must be a Marian or M2M100 as `from_pretrained` makes it.
-        tokenizer: `BytePairTokenizer` or `ByteTokenizer` of a `CausalLM`. Default `None`: no tokenizer is written.
+        tokenizer: `BytePairTokenizer`, `ByteTokenizer` or `ByteFallbackTokenizer` of a `CausalLM`. Default `None`: no
+            tokenizer is written.
         max_shard_size: most bytes of weights in one file. Larger models get several files, with an index. Default 5e9.
 
     Raises:

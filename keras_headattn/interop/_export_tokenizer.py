@@ -1,4 +1,6 @@
-"""Tokenizers of language models as Hugging Face's tokenizer.json."""
+"""Tokenizers of language models as Hugging Face's files."""
+
+import base64
 
 from keras_headattn.interop._tokenizer_json import PRE_TOKENIZERS, SPLITS
 
@@ -8,7 +10,17 @@ GONE = {"added_tokens.json": None, "special_tokens_map.json": None}
 
 def tokenizer_files(tokenizer, size):
     """Returns files by name; `None` for those to be removed."""
-    tokenizer = _as_byte_pairs(tokenizer, size)
+    from keras_headattn.text import ByteFallbackTokenizer
+
+    has_pieces = type(tokenizer) is ByteFallbackTokenizer
+    tokenizer = tokenizer if has_pieces else _as_byte_pairs(tokenizer)
+    if tokenizer.vocabulary_size > size:
+        raise ValueError(
+            f"`tokenizer` must have no more tokens than the model, {size}. "
+            f"Received: tokenizer with {tokenizer.vocabulary_size}"
+        )
+    if has_pieces:
+        return _sentence_pieces(tokenizer)
     config = tokenizer.get_config()
     ids = {token: index for index, token in enumerate(config["vocabulary"])}
     names = {f"{name}_token": token for name, token in tokenizer.specials.items() if token in tokenizer.vocabulary}
@@ -23,10 +35,26 @@ def tokenizer_files(tokenizer, size):
         decoder=_byte_level(),
         model=dict(type="BPE", ignore_merges=tokenizer.ignore_merges, vocab=ids, merges=config["merges"]),
     )
-    return {"tokenizer.json": document, "tokenizer_config.json": settings, **GONE}
+    return {"tokenizer.json": document, "tokenizer_config.json": settings, "tokenizer.model": None, **GONE}
 
 
-def _as_byte_pairs(tokenizer, size):
+def _sentence_pieces(tokenizer):
+    """Returns the files of a SentencePiece model, from which transformers 5 makes a tokenizer of the same ids."""
+    ids = {token: index for index, token in enumerate(tokenizer.vocabulary)}
+    settings = dict(
+        tokenizer_class="PreTrainedTokenizerFast",
+        clean_up_tokenization_spaces=False,
+        add_bos_token=tokenizer.bos_id >= 0,
+        add_eos_token=False,
+        legacy=not tokenizer.prefix_once,
+        added_tokens_decoder={str(ids[token["content"]]): dict(token) for token in tokenizer.added_tokens},
+        **{f"{name}_token": token for name, token in tokenizer.specials.items()},
+    )
+    proto = base64.b64decode(tokenizer.get_config()["proto"])
+    return {"tokenizer.model": proto, "tokenizer_config.json": settings, "tokenizer.json": None, **GONE}
+
+
+def _as_byte_pairs(tokenizer):
     """Returns the tokenizer, or that of bytes as one of byte pairs, if Hugging Face's can compute what it does."""
     from keras_headattn.text import BytePairTokenizer, ByteTokenizer
     from keras_headattn.text._byte_pair_tokenizer import byte_signs
@@ -36,17 +64,12 @@ def _as_byte_pairs(tokenizer, size):
         tokenizer = BytePairTokenizer([*byte_signs(), end], [], specials={"eos": end}, add_eos=False)
     if type(tokenizer) is not BytePairTokenizer:
         raise ValueError(
-            "`tokenizer` must be a BytePairTokenizer or a ByteTokenizer; leave it out to write the model alone. "
-            f"Received: tokenizer={tokenizer!r}"
+            "`tokenizer` must be a BytePairTokenizer, ByteTokenizer or ByteFallbackTokenizer; leave it out to write "
+            f"the model alone. Received: tokenizer={tokenizer!r}"
         )
     if tokenizer.eos_id >= 0 and tokenizer.add_eos:
         raise ValueError(
             "`tokenizer` of a language model must not end texts: make it with `add_eos=False`. Received: add_eos=True"
-        )
-    if tokenizer.vocabulary_size > size:
-        raise ValueError(
-            f"`tokenizer` must have no more tokens than the model, {size}. "
-            f"Received: tokenizer with {tokenizer.vocabulary_size}"
         )
     missing = sorted({*byte_signs()} - {*tokenizer.vocabulary})
     if tokenizer.unk_id >= 0 and missing:

@@ -2,10 +2,13 @@
 
 import json
 
+import keras
 import pytest
 
-from keras_headattn.interop import tokenizer_of
+from keras_headattn.interop import to_hugging_face, tokenizer_of
 from keras_headattn.interop._sentencepiece_models import read_model
+from keras_headattn.layers import FeedForward
+from keras_headattn.models import CausalLM
 from keras_headattn.text import ByteFallbackTokenizer
 from tests.interop.test_tokenizer_json import changed
 from tests.refusals import refused
@@ -75,6 +78,39 @@ def test_ids_of_the_package(way, tmp_path):
         expected = [encoding.ids for encoding in theirs.encode_batch(TEXTS)]
         for ours in (alone, both):
             assert [ids.tolist() for ids in ours.encode(TEXTS, special_tokens=special)] == expected
+
+
+def language_model(size):
+    norm, feed_forward = keras.layers.RMSNormalization(), FeedForward(24, "silu", gated=True, use_bias=False)
+    options = dict(norm=norm, feed_forward=feed_forward, attention_arguments={"use_bias": False})
+    return CausalLM(size, num_layers=1, hidden_dim=16, num_heads=2, **options)
+
+
+ADDED = {"600": {"content": "<think>", "special": False, "normalized": False}}
+
+
+@pytest.mark.parametrize("changes, settings", [
+    ({"control_symbols": "[I]"}, {"tokenizer_class": "TokenizersBackend", "legacy": True}),
+    ({"control_symbols": "[I]"}, {"tokenizer_class": "LlamaTokenizer", "legacy": False}),
+    ({"user_defined_symbols": "[I],\u2581\u2581", "add_dummy_prefix": False}, {"add_bos_token": False}),
+])  # fmt: skip
+def test_live(libraries, changes, settings, tmp_path):
+    """transformers reads the same ids from a checkpoint's tokenizer.model, and from the one that is written."""
+    _, transformers = libraries
+    settings = dict(eos_token="</s>", added_tokens_decoder=ADDED) | settings
+    ours = tokenizer_of(write(tmp_path / "theirs", proto=trained(**changes), **settings))
+    for file in ("tokenizer.json", "added_tokens.json"):
+        write(tmp_path / "ours").joinpath(file).write_text('{"<old>": 3}')
+    to_hugging_face(language_model(601), tmp_path / "ours", tokenizer=ours)
+    again, rows = tokenizer_of(tmp_path / "ours"), [ids.tolist() for ids in ours.encode(TEXTS, special_tokens=True)]
+    assert again.fingerprint == ours.fingerprint
+    for folder in ("theirs", "ours"):
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / folder)
+        assert theirs(TEXTS)["input_ids"] == rows
+    assert theirs.eos_token_id == ours.eos_id
+    decoded = [text.decode() for text in ours.detokenize(ours(TEXTS, special_tokens=True)).numpy()]
+    space = "" if "add_dummy_prefix" in changes else " "  # transformers leaves it out
+    assert theirs.batch_decode(rows, skip_special_tokens=True) == [text.removeprefix(space) for text in decoded]
 
 
 def test_tokens_of_gemma(tmp_path):
