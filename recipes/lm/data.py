@@ -16,7 +16,13 @@ from keras_headattn._files import decode_lines, parse_json, read_json
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.interop import tokenizer_of
 from keras_headattn.interop._checkpoints import check_checkpoint
-from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer, train_byte_pairs
+from keras_headattn.text import (
+    ByteFallbackTokenizer,
+    BytePairTokenizer,
+    ByteTokenizer,
+    CharacterTokenizer,
+    train_byte_pairs,
+)
 from recipes.engine.data import (
     TAR_BLOCK,
     Corpora,
@@ -219,11 +225,11 @@ def given_tokenizer(config):
 
 
 def read_tokenizer(path):
-    """Reads a tokenizer.json: of a run, of `prepare`, or in the folder of a checkpoint as Hugging Face has it."""
-    values = read_json(path)
+    """Reads a tokenizer.json: of a run, of `prepare`, or one or a tokenizer.model in the folder of a checkpoint."""
+    values = read_json(path) if str(path).endswith(".json") else None
     is_ours = isinstance(values, dict) and str(values.get("registered_name")).startswith("keras_headattn>")
     tokenizer = saved_tokenizer(path) if is_ours else tokenizer_of(pathlib.Path(path).parent)
-    if not isinstance(tokenizer, BytePairTokenizer | ByteTokenizer | CharacterTokenizer):
+    if not isinstance(tokenizer, BytePairTokenizer | ByteTokenizer | CharacterTokenizer | ByteFallbackTokenizer):
         raise ValueError(
             "--tokenizer must be of bytes, byte pairs or characters, as language models have them. "
             f"Received: a {type(tokenizer).__name__} in {path}"

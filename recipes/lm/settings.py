@@ -61,7 +61,7 @@ class Text(Files):
     tokenizer: str = option(
         "characters",
         "kind of tokens: characters of the text, bytes, or byte_pairs learned from it; or a tokenizer.json of a run, "
-        "of `prepare` or of a checkpoint",
+        "of `prepare` or of a checkpoint, or a tokenizer.model of a checkpoint",
         metavar="FILE",
     )
     vocabulary_size: int = option(4_096, "largest number of tokens of --tokenizer byte_pairs", at_least=257)
@@ -167,9 +167,10 @@ class LmConfig(Text, Model, NamedSizes, Settings):
     optimizer_arguments: dict = optimizer_arguments([keras.optimizers.AdamW], beta_2=0.99, global_clipnorm=1.0)
 
     def check(self):
-        if self.tokenizer not in (*LEARNED, "bytes") and not self.tokenizer.endswith(".json"):
+        if self.tokenizer not in (*LEARNED, "bytes") and not self.tokenizer.endswith((".json", ".model")):
             raise ValueError(
-                f"--tokenizer must be characters, bytes, byte_pairs, or a tokenizer.json. Received: {self.tokenizer}"
+                "--tokenizer must be characters, bytes, byte_pairs, or a tokenizer.json or tokenizer.model. "
+                f"Received: {self.tokenizer}"
             )
         if self.marks_documents and self.tokenizer == "characters" and not self.checkpoint:
             raise ValueError(

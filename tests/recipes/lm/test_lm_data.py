@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_headattn.data import TokenFile, write_tokens
 from keras_headattn.models import CausalLM
-from keras_headattn.text import ByteTokenizer, CharacterTokenizer, WordPieceTokenizer
+from keras_headattn.text import ByteFallbackTokenizer, ByteTokenizer, CharacterTokenizer, WordPieceTokenizer
 from recipes.engine.encoders import kept_tokenizer, saved_tokenizer
 from recipes.engine.run import Run
 from recipes.lm.__main__ import RECIPE, main
@@ -23,6 +23,7 @@ from recipes.lm.scoring import documents_of, score_text, token_losses
 from recipes.lm.settings import LmConfig
 from tests.recipes.commands import run_here
 from tests.refusals import refused
+from tests.text.test_byte_fallback_tokenizer import trained
 
 
 @pytest.fixture
@@ -182,6 +183,14 @@ def test_refused_before_training(options, message, recipe, files):
     assert printed.startswith("error: ")
     assert message.format(files=files) in printed
     assert not (files / "run").exists() and not (files / "new.bin").exists()
+
+
+def test_sentence_pieces_of_a_checkpoint(recipe, files):
+    (files / "config.json").write_text('{"model_type": "llama", "vocab_size": 600}')
+    (files / "tokenizer.model").write_bytes(trained())
+    recipe("prepare", files / "train.jsonl", files / "new.bin", "--tokenizer", files / "tokenizer.model")
+    tokenizer = read_tokenizer(files / "new.tokenizer.json")
+    assert type(tokenizer) is ByteFallbackTokenizer and len(TokenFile(files / "new.bin", tokenizer)) > 9
 
 
 def test_documents_from_texts_to_scores(recipe, tmp_path):
