@@ -135,7 +135,7 @@ class Generator(SearchModel):
         self.beam_size = None if beam_size is None else check_positive("beam_size", beam_size)
         self.seed = check_index("seed", seed)
         self.return_token_scores = check_boolean("return_token_scores", return_token_scores)
-        self.stop_texts: StopTexts | None = None  # set by `serving.TextGenerator`, for the option `stop`
+        self.stop_texts: Any = None  # set by `serving.TextGenerator`, for the option `stop`
         self._check_together()
 
     def _ids(self, name, ids):
