@@ -25,7 +25,6 @@ from keras_headattn.decoding._constraints import NEVER, Constraints, read_tokens
 from keras_headattn.decoding._packing import pack_vectors
 from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
 from keras_headattn.decoding._search import SearchModel, fixed_values, search_lengths
-from keras_headattn.decoding._stop_texts import StopTexts
 from keras_headattn.ops._dense import argmax
 
 COLDEST = 1e-6  # a temperature below which the likeliest token is drawn anyway

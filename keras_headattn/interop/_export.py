@@ -62,10 +62,10 @@ def to_hugging_face(
     attention, such as summed interacting heads, become it.
 
     A `CausalLM` leaves as a gpt2, llama, mistral, qwen2, qwen3, smollm3, gemma2, gemma3_text or gpt_neox, whichever has
-    its positions, normalization and feed-forward layers. `generation_config.json` has the ids that it suppresses, and
-    with its tokenizer those of beginning, end and padding. The tokenizer becomes `tokenizer.json`, or of a
-    `ByteFallbackTokenizer` `tokenizer.model`, which `AutoTokenizer` of transformers 5 reads. There special tokens in a
-    text have their ids, as with `special_tokens=True` here.
+    its positions, normalization and feed-forward layers. Biases of gpt2 that a model lacks, such as nanoGPT's, are 0.
+    `generation_config.json` has the ids that it suppresses, and with its tokenizer those of beginning, end and padding.
+    The tokenizer becomes `tokenizer.json`, or of a `ByteFallbackTokenizer` `tokenizer.model`, which `AutoTokenizer` of
+    transformers 5 reads. There special tokens in a text have their ids, as with `special_tokens=True` here.
 
     With its tokenizers, a `Transformer` leaves as a Marian (post-norm) or a Blenderbot (pre-norm, one vocabulary), with
     the files of a `MarianTokenizer` and its own token ids. If its layer normalisation has another epsilon than PyTorch

@@ -2,6 +2,8 @@
 
 import pathlib
 
+import numpy as np
+
 from keras_headattn.interop._causal import FULL, LAYOUTS, SLIDING, causal_arguments, join, with_attention
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._export_tokenizer import tokenizer_files
@@ -28,6 +30,7 @@ def of_causal(model, model_type, tokenizer=None):
     grouped = (GroupedQueryAttention,) if layout.is_gated else ()
     attentions, weights = plain_parts(model, (MultiHeadAttention, *grouped))
     attentions = [*attentions.values()]
+    weights = _with_biases(weights) if kind == "gpt2" else weights
     config = _config(kind, model, attentions)
     _check_same(kind, config, model, attentions)
     files, ids = {}, {}
@@ -38,6 +41,19 @@ def of_causal(model, model_type, tokenizer=None):
     generation = ids | ({"bad_words_ids": [[token] for token in model.suppress]} if model.suppress else {})
     tensors = join(kind, tensors_of(weights, layout.names), attentions[0].num_heads)
     return config | ids, tensors, files | {"generation_config.json": generation}
+
+
+def _with_biases(weights):
+    """Returns the weights of a model with biases of 0 where it has none."""
+    zeros = {}
+    for name, weight in weights.items():
+        owner, _, leaf = name.rpartition("/")
+        if leaf == "gamma":
+            zeros[f"{owner}/beta"] = np.zeros_like(weight)
+        elif leaf == "kernel" and owner.startswith("block_"):
+            is_head = owner.endswith(("query", "key", "value"))
+            zeros[f"{owner}/bias"] = np.zeros(weight.shape[1:] if is_head else weight.shape[-1:], weight.dtype)
+    return zeros | weights
 
 
 def _kind(model):
@@ -172,6 +188,8 @@ def _check_same(kind, config, model, attentions):
     same = CausalLM(**with_attention(arguments, "multi_head", settings, blocks))
     theirs = [same.attention_templates[i % len(same.attention_templates)].layer for i in range(same.num_layers)]
     expected, received = _facts(same, theirs), _facts(model, attentions)
+    if kind == "gpt2":  # of models without biases they are 0
+        received |= dict.fromkeys([name for name in received if name.endswith((".center", ".use_bias"))], True)
     for name in expected | received:
         if expected.get(name) != received.get(name):
             refuse(f"{name}={expected.get(name)!r} as {kind}", f"{name}={received.get(name)!r}")

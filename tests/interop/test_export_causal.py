@@ -42,6 +42,19 @@ def check_same(model, again):
         np.testing.assert_array_equal(theirs, ours)
 
 
+def test_models_without_biases_leave_as_gpt2(tmp_path):
+    """They are 0 there, so that nanoGPT's sizes can leave."""
+    model = CausalLM.from_size("nano_cpu", 300, num_layers=2, hidden_dim=16, num_heads=2, intermediate_dim=24, seed=0)
+    model.build()
+    to_hugging_face(model, tmp_path)
+    again, transformers = from_pretrained(tmp_path), pytest.importorskip("transformers")
+    assert len(again.weights) > len(model.weights)
+    np.testing.assert_allclose(array(again(IDS)), array(model(IDS)), atol=1e-6)
+    torch = pytest.importorskip("torch")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)(torch.from_numpy(IDS).long()).logits
+    np.testing.assert_allclose(theirs.detach().numpy(), array(model(IDS)), atol=1e-5)
+
+
 # Shards
 
 
