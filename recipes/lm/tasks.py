@@ -70,7 +70,7 @@ def read_item(values):
     """Returns the `Item` of an object; others are a `ValueError`."""
     match values:
         case {"sentence_good": str(good), "sentence_bad": str(bad)}:
-            return Item((("", good), ("", bad)), field=str(values.get("field", "")))
+            return Item((("", good), ("", bad)), field=str(values.get("field", "")).replace("/", "_"))
         case {"query": str(query), "choices": [str(), str(), *_] as choices, "gold": int(gold)}:
             options = [(query, choice) for choice in choices]
         case {"context_options": [str(), str(), *_] as contexts, "continuation": str(end), "gold": int(gold)}:

@@ -22,7 +22,7 @@ from tests.refusals import refused
 
 BLIMP = [
     dict(sentence_good="the cats sleep", sentence_bad="the cats sleeps", field="morphology", UID="agreement"),
-    dict(sentence_good="who left?", sentence_bad="left who?", field="syntax", UID="questions"),
+    dict(sentence_good="who left?", sentence_bad="left who?", field="syntax/semantics", UID="questions"),
 ]
 CHOICES = [
     dict(query="Two and two are", choices=["three", "four"], gold=1),
@@ -51,7 +51,10 @@ def test_files_of_tasks(tmp_path):
     assert {name: len(items) for name, items in tasks.items()} == {
         "blimp": 2, "ends": 2, "piqa": 3, "schema.txt": 1
     }  # fmt: skip
-    assert tasks["blimp"][1].options == (("", "who left?"), ("", "left who?")) and tasks["blimp"][1].field == "syntax"
+    assert (
+        tasks["blimp"][1].options == (("", "who left?"), ("", "left who?"))
+        and tasks["blimp"][1].field == "syntax_semantics"
+    )
     assert tasks["piqa"][1].options[2] == ("A cat is", "\nblue")  # blanks belong to what follows
     assert tasks["piqa"][2].options[0] == ("Q: ü? A:", " ü") and tasks["piqa"][0].options[1][1] == " four"
     assert tasks["schema.txt"][0].options[1] == ("The cat, since the stone", " is soft")
