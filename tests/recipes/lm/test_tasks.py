@@ -121,7 +121,7 @@ def test_scores(tmp_path):
     assert scores["centred_accuracy"].mean() == pytest.approx((2 / 3 - chance) / (1 - chance))
     pairs = score_items(read_task(write(tmp_path / "b", BLIMP)), [3, 2, 1, 2], [False] * 4)
     assert {name: values.tolist() for name, values in pairs.items()} == {
-        "accuracy": [0, 1], "accuracy morphology": [0], "accuracy syntax": [1]
+        "accuracy": [0, 1], "accuracy morphology": [0], "accuracy syntax_semantics": [1]
     }  # fmt: skip
     ends = score_items(read_task(write(tmp_path / "c", ENDS)), [3, 1], [False, True])
     assert {name: values.mean() for name, values in ends.items()} == {"accuracy": 0.5, "loss": 2}
