@@ -433,7 +433,7 @@ def _translator_positions(kind, pad_id, width, tensors):
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
     """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
-    It is read from tokenizer.json or else older files, pieces with byte fallback from tokenizer.model if there is one.
+    It is read from tokenizer.json or else older files, pieces with byte fallback from tokenizer.model.
     Settings that would change ids are either applied or refused. Added tokens stay whole in texts.
 
     Args:

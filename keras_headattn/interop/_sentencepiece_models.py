@@ -7,10 +7,9 @@ import re
 import tempfile
 
 # Kinds of pieces.
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-UNIGRAM, BYTE_PAIRS, WORD = 1, 2, 3
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+UNIGRAM, WORD = 1, 3
 WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
-BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 SENTINEL = re.compile(f"{WORD_START}<extra_id_[0-9]+>")
 
 
@@ -122,30 +121,4 @@ def unigram_model(vocabulary, unknown, charsmap, control, path):
             f"Received: one without {', '.join(missing) or '<unk> at unk_id'} in {path}"
         )
     _set_specials(model, pad="<pad>", bos="<s>" if "<s>" in names else None, eos="</s>", unk="<unk>")
-    return model.SerializeToString()
-
-
-def byte_fallback_model(tokens, merges, special, ends, has_prefix):
-    """Returns the bytes of a model that joins pieces as these merges do, or `None` if there is none.
-
-    SentencePiece joins two pieces whenever they give a third, in the order of its score.
-    """
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
-
-    model, ranks = ModelProto(), {}
-    for left, right in merges:
-        ranks.setdefault(left + right, len(ranks))
-    for token in tokens:
-        kind = BYTE if BYTE_PIECE.fullmatch(token) else CONTROL if token in special else NORMAL
-        kind = UNKNOWN if token == ends["unk"] else kind
-        model.pieces.add(piece=token, score=-ranks.get(token, len(ranks)), type=kind)
-    normal = {piece.piece for piece in model.pieces if piece.type == NORMAL}
-    merges = [(left, right) for left, right in merges if {left, right, left + right} <= normal]
-    expected = {(t[:i], t[i:]) for t in normal for i in range(1, len(t)) if t[:i] in normal and t[i:] in normal}
-    results = [left + right for left, right in merges]
-    if {*merges} != expected or results != sorted(results, key=ranks.get):
-        return None
-    model.trainer_spec.model_type, model.trainer_spec.byte_fallback = BYTE_PAIRS, True
-    model.normalizer_spec.add_dummy_prefix, model.normalizer_spec.remove_extra_whitespaces = has_prefix, False
-    _set_specials(model, **ends)
     return model.SerializeToString()

@@ -1,12 +1,7 @@
 """Hugging Face's tokenizer.json as arguments of tokenizers."""
 
 from keras_headattn._files import read_json
-from keras_headattn.interop._sentencepiece_models import (
-    WORD_START,
-    byte_fallback_model,
-    unigram_model,
-    white_space_charsmap,
-)
+from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
 from keras_headattn.interop._tokenizer_settings import LANGUAGE_MODELS
 
 NFC, DIGITS = {"type": "NFC"}, {"type": "Digits", "individual_digits": True}
@@ -195,28 +190,6 @@ class TokenizerJson:
             if parts == [*steps]:
                 return has_prefix, once
         self.refuse("normalizer` or `pre_tokenizer", steps)
-
-    def byte_fallback(self, end, unknown):
-        """Returns a SentencePiece model with the tokens and merges."""
-        has_prefix, _ = self.prefix()
-        self._check(
-            "model", {**self.model, "vocab": None, "merges": None, "unk_token": None},
-            type=("BPE", None), dropout=(None, 0.0), unk_token=None, continuing_subword_prefix=(None, ""),
-            end_of_word_suffix=(None, ""), fuse_unk=(None, True, False), byte_fallback=True,
-            ignore_merges=(None, False), vocab=None, merges=None,
-        )  # fmt: skip
-        tokens, merges = self._tokens(), self.model.get("merges") or []
-        ends = {"bos": self.beginning, "eos": end, "unk": self.model.get("unk_token") or unknown}
-        if ends["unk"] not in tokens:
-            self.refuse("model.unk_token", ends["unk"])
-        ends = {name: token if token in tokens else None for name, token in ends.items()}
-        added = [entry for entry in self.document.get("added_tokens") or [] if isinstance(entry, dict)]
-        special = {entry.get("content") for entry in added if entry.get("special")}
-        merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
-        model = byte_fallback_model(tokens, merges, special, ends, has_prefix)
-        if model is None:
-            self.refuse("model.merges", "merges in another order than SentencePiece's, without tokenizer.model")
-        return model
 
     def _words(self):
         """Returns the arguments that split a text into words."""

@@ -146,8 +146,7 @@ def _byte_fallback(path, config, arguments, whole):
 
     honoured = ("add_bos_token", "add_prefix_space", "legacy", "padding_side")
     settings = Settings(path, config["model_type"], honoured, ("LlamaTokenizer", "GemmaTokenizer"))
-    file, end = path / SENTENCE_PIECES, settings.special("eos_token")
-    proto = file.read_bytes() if file.exists() else whole.byte_fallback(end, settings.special("unk_token"))
+    proto, end = _need(path, SENTENCE_PIECES).read_bytes(), settings.special("eos_token")
     model, plain = read_model(proto), ByteFallbackTokenizer(proto)
     adds_space = model.normalizer_spec.add_dummy_prefix
     has_prefix, once = whole.prefix() if whole else (adds_space, not settings.flag("legacy", True))

@@ -68,16 +68,14 @@ def test_ids_of_the_package(way, tmp_path):
     theirs, (*_, has_prefix, once) = peer(way), WAYS[way]
     document = json.loads(theirs.to_str())
     settings = dict(tokenizer_class="LlamaTokenizer", legacy=not once, add_prefix_space=has_prefix)
-    alone = tokenizer_of(write(tmp_path / "json", document, kind="mistral", **settings))
     model = read_model(trained())
     model.normalizer_spec.add_dummy_prefix = has_prefix
-    both = tokenizer_of(write(tmp_path / "both", document, model.SerializeToString(), **settings))
-    assert type(alone) is ByteFallbackTokenizer and (alone.bos_id, alone.eos_id, alone.prefix_once) == (1, 2, once)
+    ours = tokenizer_of(write(tmp_path, document, model.SerializeToString(), kind="mistral", **settings))
+    assert type(ours) is ByteFallbackTokenizer and (ours.bos_id, ours.eos_id, ours.prefix_once) == (1, 2, once)
     for special in (True, False):
         theirs.encode_special_tokens = not special
         expected = [encoding.ids for encoding in theirs.encode_batch(TEXTS)]
-        for ours in (alone, both):
-            assert [ids.tolist() for ids in ours.encode(TEXTS, special_tokens=special)] == expected
+        assert [ids.tolist() for ids in ours.encode(TEXTS, special_tokens=special)] == expected
 
 
 def language_model(size):
@@ -129,10 +127,6 @@ NORMAL = {"content": "<x>", "special": False, "normalized": True}
 
 
 @pytest.mark.parametrize("path, value, settings, name, received", [
-    ("model/merges/0", ["a", "b"], {}, "model.merges", "without tokenizer.model"),
-    ("model/merges", None, {}, "model.merges", "without tokenizer.model"),
-    ("model/ignore_merges", True, {}, "model.ignore_merges", True),
-    ("model/unk_token", "<?>", {}, "model.unk_token", "<?>"),
     ("normalizer/normalizers/0", {"type": "NFKC"}, {}, "normalizer", "NFKC"),
     ("pre_tokenizer", {"type": "Metaspace"}, {}, "pre_tokenizer", "Metaspace"),
     ("model/fuse_unk", True, {"add_bos_token": False}, "add_bos_token", "False, template with <s>"),
@@ -145,4 +139,9 @@ def test_refused_by_name(path, value, settings, name, received, tmp_path):
     document = json.loads(peer("prepend").to_str())
     changed(document, path, value)
     with refused(name, received):
-        tokenizer_of(write(tmp_path, document, **settings))
+        tokenizer_of(write(tmp_path, document, trained(), **settings))
+
+
+def test_pieces_are_needed(tmp_path):
+    with refused("lacks the tokenizer's tokenizer.model", tmp_path, FileNotFoundError):
+        tokenizer_of(write(tmp_path, json.loads(peer("prepend").to_str())))

@@ -124,7 +124,6 @@ TEMPLATE = "post_processor/processors/1"
     ("llama3", f"{TEMPLATE}/single/0/SpecialToken/type_id", 1, "post_processor", "TemplateProcessing"),
     ("llama3", f"{TEMPLATE}/single", [{"Sequence": {"id": "B", "type_id": 0}}], "post_processor", "TemplateProcessing"),
     ("llama3", "model/unk_token", "<|end|>", "model.unk_token", "<|end|>"),
-    ("llama3", "model/byte_fallback", True, "pre_tokenizer", "Split"),
     ("smollm", f"{SPLIT}/individual_digits", False, "pre_tokenizer", False),
     ("smollm", "post_processor", {"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]}, "post_processor", "cls"),
     ("qwen2", "normalizer", None, "normalizer", {}),
