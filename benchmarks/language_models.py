@@ -2,18 +2,23 @@
 
     python -m benchmarks.language_models heads [--quick]
     python -m benchmarks.language_models libraries [--quick]
+    python -m benchmarks.language_models memory [--quick]
 
 `heads` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
 that a token takes in their caches. `libraries` measures training steps and greedy texts of a small GPT-2, as each
 library's users run them: ours as `recipes.lm`; KerasHub's `GPT2CausalLM` with XLA; Hugging Face's `GPT2LMHeadModel` in
 PyTorch with its cache, eager and with `sdpa`. Each library runs in a process of its own; they take turns. PyTorch runs
-with one thread and with one per core; the faster counts.
+with one thread and with one per core; the faster counts. `memory` measures a training step of GPT-2 small beside
+KerasHub's: the most memory that the step needs above what the process has, weights, moments and data, before it.
 """
 
 import argparse
 import contextlib
 import functools
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 
@@ -25,6 +30,9 @@ VOCABULARY, LAYERS, WIDTH, HEADS, POSITIONS = 5_000, 6, 384, 6, 1_024  # of the 
 BATCHES = ((8, 256), (2, 1_024))  # rows and tokens, to train
 PROMPTS, WRITTEN = ((1, 32), (8, 32), (1, 512), (8, 512)), 128  # rows and tokens of prompts, and tokens written
 RATE, DECAY = 1e-3, 0.1
+LARGE_VOCABULARY, OF_MEMORY = 50_257, (4, 1_024)  # of GPT-2; rows and tokens of a step whose memory is measured
+LOSS = {"loss_chunk_size": 1_024}
+MEMORY = {OURS: {}, f"{OURS}, loss_chunk_size": LOSS, f"{OURS}, and recompute": LOSS | {"recompute": True}}
 
 
 def ids(rows, length, vocabulary=VOCABULARY):
@@ -106,16 +114,23 @@ def our_cases(batches, prompts):
     return cases
 
 
-def keras_hub_cases(batches, prompts):
+def compiled_keras_hub(backbone):
+    """Returns KerasHub's language model, compiled as `our_trainer` is."""
     import keras
     import keras_hub
 
-    backbone = keras_hub.models.GPT2Backbone(VOCABULARY, LAYERS, HEADS, WIDTH, 4 * WIDTH, 0.0, POSITIONS)
     model = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
     optimizer = keras.optimizers.AdamW(RATE, DECAY, global_clipnorm=1.0)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, loss, sampler="greedy", jit_compile=True)
-    cases = {}
+    return model
+
+
+def keras_hub_cases(batches, prompts):
+    import keras_hub
+
+    backbone = keras_hub.models.GPT2Backbone(VOCABULARY, LAYERS, HEADS, WIDTH, 4 * WIDTH, 0.0, POSITIONS)
+    model, cases = compiled_keras_hub(backbone), {}
     for rows, length in batches:
         tokens = ids(rows, length + 1)
         inputs = {"token_ids": tokens[:, :-1], "padding_mask": np.ones((rows, length), "bool")}
@@ -192,17 +207,60 @@ def measure_libraries(quick, limits):
     ]
 
 
+def memory_step(name, quick):
+    """Returns a training step of GPT-2 small, or with `quick` of a tiny one, on `OF_MEMORY` tokens."""
+    rows, length = (2, 128) if quick else OF_MEMORY
+    tokens, layers = ids(rows, length + 1, LARGE_VOCABULARY), 1 if quick else 12
+    if name == KERAS_HUB:
+        import keras_hub
+
+        backbone = keras_hub.models.GPT2Backbone(LARGE_VOCABULARY, layers, 12, 768, 3_072, 0.0, POSITIONS)
+        model = compiled_keras_hub(backbone)
+        inputs = {"token_ids": tokens[:, :-1], "padding_mask": np.ones((rows, length), "bool")}
+        return functools.partial(model.train_on_batch, inputs, tokens[:, 1:])
+    from recipes.engine.config import override
+    from recipes.lm.settings import LmConfig
+
+    sizes = dict(size="gpt2", model_arguments={"num_layers": layers, **MEMORY[name]}, length=length)
+    trainer, _ = our_trainer(override(LmConfig(), sizes), LARGE_VOCABULARY)
+    return training_step(trainer, tokens)
+
+
+def measure_memory(quick, limits):
+    rows = []
+    for name in (*MEMORY, KERAS_HUB):
+        command = [sys.executable, "-m", "benchmarks.language_models", "memory", *["--quick"] * quick, "--case", name]
+        environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20), "TF_ENABLE_ONEDNN_OPTS": "0"}
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+        rows.append([name, f"{float(run.stdout.splitlines()[-1]):,.0f}"])
+        print(*rows[-1], flush=True)
+    most = float(rows[-1][1].replace(",", ""))
+    table = [[*row, f"{float(row[1].replace(',', '')) / most:.2f}"] for row in rows]
+    return [
+        "# Memory of language models",
+        f"A training step of GPT-2 small on {OF_MEMORY[0]} x {OF_MEMORY[1]} tokens, float32, AdamW: the most "
+        "memory that it needs above weights, moments and data.",
+        timing.table(["", "MB", "to KerasHub"], table),
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("heads", "libraries"))
+    parser.add_argument("part", choices=("heads", "libraries", "memory"))
+    parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
     options = parser.parse_args()
     limits = dict(min_rounds=3, max_rounds=3) if options.quick else dict(max_rounds=15, max_seconds=90)
-    measure = {"heads": measure_heads, "libraries": measure_libraries}[options.part]
+    if options.case:
+        step = memory_step(options.case, options.quick)
+        step()  # compiles
+        return print(timing.memory(step))
+    measure = {"heads": measure_heads, "libraries": measure_libraries, "memory": measure_memory}[options.part]
     paragraphs = measure(options.quick, limits)
     packages = ["tensorflow", "keras"] + ["keras-hub", "torch", "transformers"] * (options.part == "libraries")
-    name = "language_model_heads" if options.part == "heads" else "language_models"
-    timing.report(None if options.quick else name, *paragraphs, timing.SPREAD, "\n".join(timing.machine(*packages)))
+    name = {"heads": "language_model_heads", "libraries": "language_models", "memory": "language_model_memory"}
+    paragraphs += [timing.SPREAD] * (options.part != "memory") + ["\n".join(timing.machine(*packages))]
+    timing.report(None if options.quick else name[options.part], *paragraphs)
 
 
 if __name__ == "__main__":
