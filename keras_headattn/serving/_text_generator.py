@@ -145,12 +145,7 @@ class TextGenerator:
         for name, value in options.items():
             if value is not None:
                 CHECKS[name](name, value)
-        return self._tensors(**options) if options or self.stop else []
-
-    def _tensors(self, stop=None, **options):
-        """Returns options of a call as tensors, in the order of `OPTIONS`; the generator's, where none is given."""
-        stop = tf.constant([*(self.stop if stop is None else stop)], tf.string)
-        return [*self.generator.request(**options).values(), stop]
+        return _tensors(self, **options) if options or self.stop else []
 
     def stream(self, prompt: str, seed: int | None = None, **options: float | Sequence[str] | None) -> Iterator[str]:
         """Yields pieces of the first text for a prompt as soon as they are complete; joined, they are that text.
@@ -233,7 +228,7 @@ def export_generator(
     ```
     """
     write = TextGenerator(model, tokenizer, **generator_arguments)
-    generator, seed, own = write.generator, tf.constant(write.generator.seed), write._tensors()
+    generator, seed, own = write.generator, tf.constant(write.generator.seed), _tensors(write)
     text = _generate_text(generator, tokenizer)
 
     def call(prompts):
@@ -288,6 +283,12 @@ def _generate_text(generator, tokenizer):
         }
 
     return call
+
+
+def _tensors(write, stop=None, **options):
+    """Returns options of a call as tensors, in the order of `OPTIONS`; the generator's, where none is given."""
+    stop = tf.constant([*(write.stop if stop is None else stop)], tf.string)
+    return [*write.generator.request(**options).values(), stop]
 
 
 def _by_name(values):
