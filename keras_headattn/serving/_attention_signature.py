@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._likeliest import not_empty
-from keras_headattn.text._added_tokens import clean_utf8
 
 
 def translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer):
@@ -45,16 +44,16 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
     return attention
 
 
-def generation_attention(generator, tokenizer, read):
+def generation_attention(generator, tokenizer, read, texts_of, options=None):
     """Returns a function from prompts to the first text of each, read once more for its attention maps.
 
-    `read` returns ids of prompts, their lengths or `None`, and which were cut.
+    `read` returns ids of prompts, their lengths or `None`, and which were cut; `texts_of` the texts of tokens.
     """
     names = tf.constant(_texts_of_tokens(tokenizer))
 
     def attention(prompts):
         ids, lengths, cut = read(prompts)
-        result = generator(ids, lengths)
+        result = generator(ids, lengths, options=options)
         parts = [
             tf.RaggedTensor.from_tensor(ids, lengths),
             tf.RaggedTensor.from_tensor(result["tokens"][:, 0], result["lengths"][:, 0]),
@@ -69,7 +68,7 @@ def generation_attention(generator, tokenizer, read):
         rows, length = tf.shape(whole)[0], tf.shape(whole)[1]
         is_pair = is_real[:, None, None, :, None] & is_real[:, None, None, None, :]
         return {
-            "texts": clean_utf8(tokenizer.detokenize(parts[1].to_tensor(-1))),
+            "texts": texts_of(parts[1].to_tensor(-1)),
             "scores": result["scores"][:, 0],
             "pieces": tf.where(is_real, tf.gather(names, whole), ""),
             "weights": tf.where(is_pair, maps[:rows, :, :, :length, :length], 0.0),

@@ -229,10 +229,10 @@ def export_generator(
     """
     write = TextGenerator(model, tokenizer, **generator_arguments)
     generator, seed, own = write.generator, tf.constant(write.generator.seed), _tensors(write)
-    text = _generate_text(generator, tokenizer)
+    text, values = _generate_text(generator, tokenizer), own if write.stop else []
 
     def call(prompts):
-        return text(prompts, seed, *(own if write.stop else []))
+        return text(prompts, seed, *values)
 
     def generate(prompts, seed=seed, temperature=own[0], top_k=own[1], top_p=own[2], max_tokens=own[3],
                  min_tokens=own[4], stop=own[5]):  # fmt: skip
@@ -246,7 +246,9 @@ def export_generator(
         signatures["generate"] = generate, [PROMPTS, SEED, *OPTIONS]
     if attention:
         read = functools.partial(_read_prompts, generator, tokenizer)
-        signatures["attention"] = generation_attention(generator, tokenizer, read), [PROMPTS]
+        texts_of = functools.partial(_texts_of, tokenizer, values=values)
+        attend = generation_attention(generator, tokenizer, read, texts_of, _by_name(values))
+        signatures["attention"] = attend, [PROMPTS]
     options = {"seed": seed, **dict(zip((spec.name for spec in OPTIONS), own, strict=True))}
     options = {name: value.numpy() for name, value in options.items()}
     requests = {
@@ -272,8 +274,7 @@ def _generate_text(generator, tokenizer):
         tokens = result["tokens"]
         after = tf.range(generator.max_length) >= result["lengths"][..., None]
         tokens = tf.where(after, -1, tokens)
-        texts = clean_utf8(tokenizer.detokenize(tf.reshape(tokens, (-1, generator.max_length))))
-        texts = _cut(texts, values[-1]) if values else texts
+        texts = _texts_of(tokenizer, tf.reshape(tokens, (-1, generator.max_length)), values)
         count = generator.beam_size or generator.num_samples
         return {
             "texts": tf.reshape(texts, (-1, count)),
@@ -305,6 +306,12 @@ def _by_name(values):
 def _are_short(stop):
     sizes = tf.strings.length(stop)
     return (tf.size(stop) <= MOST) & tf.reduce_all((sizes > 0) & (sizes <= LONGEST))
+
+
+def _texts_of(tokenizer, tokens, values):
+    """Returns the texts of tokens `(B, n)`, padded with -1, without what options of a call cut off."""
+    texts = clean_utf8(tokenizer.detokenize(tokens))
+    return _cut(texts, values[-1]) if values else texts
 
 
 def _cut(texts, stop):

@@ -99,6 +99,17 @@ def test_texts_end_before_stop():
     assert "".join(write.stream("a", seed=3)) == min((plain[0].partition(part)[0] for part in own), key=len)
 
 
+def test_all_signatures_end_at_the_stop_of_the_export(tmp_path):
+    letters = "ab.*"
+    model = CausalLM(len(letters), num_layers=1, hidden_dim=16, num_heads=2, seed=1)
+    options = dict(stop=["b."], max_length=20, warmup_batch_sizes=(), attention=True)
+    call = tf.saved_model.load(export_generator(model, CharacterTokenizer(letters), tmp_path, **options)).signatures
+    found = {name: call[name](prompts=tf.constant(["a", "b"])) for name in ("serving_default", "attention")}
+    texts = found["serving_default"]["texts"][:, 0].numpy().tolist()
+    assert texts == found["attention"]["texts"].numpy().tolist() and all(0 < len(text) < 20 for text in texts)
+    assert found["serving_default"]["lengths"].numpy().max() < 20
+
+
 def test_least_number_of_tokens():
     model = CausalLM(257, num_layers=1, hidden_dim=16, num_heads=2, seed=1)
     model.build()
