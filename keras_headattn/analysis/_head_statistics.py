@@ -70,6 +70,8 @@ def draw_head_statistics(
 ) -> Figure:
     """Draws statistics of heads, a row for each layer and a column for each head. Needs matplotlib.
 
+    Statistics that no head has, such as the entropy of negative weights, are left out.
+
     Args:
         statistics: from `head_statistics`.
         title: title of the figure.
@@ -81,13 +83,15 @@ def draw_head_statistics(
     names = short_names(statistics)
     most = max(len(layer["rank"]) for layer in statistics.values())
     panel = 0.85 + 0.15 * len(names)
-    figure = new_figure(max(CARD, 0.05 * max(map(len, names)) + 0.12 * most + 1), len(MEASURES) * panel, title)
-    for axes, (measure, (label, unit, low, high)) in zip(
-        figure.subplots(len(MEASURES), 1), MEASURES.items(), strict=True
-    ):
-        picture = np.full((len(names), most), np.nan)
+    pictures = {measure: np.full((len(names), most), np.nan) for measure in MEASURES}
+    for measure, picture in pictures.items():
         for row, layer in enumerate(statistics.values()):
             picture[row, : len(layer[measure])] = layer[measure]
+    pictures = {measure: x for measure, x in pictures.items() if measure == "rank" or not np.isnan(x).all()}
+    figure = new_figure(max(CARD, 0.05 * max(map(len, names)) + 0.12 * most + 1), len(pictures) * panel, title)
+    rows = figure.subplots(len(pictures), 1, squeeze=False)[:, 0]
+    for axes, (measure, picture) in zip(rows, pictures.items(), strict=True):
+        label, unit, low, high = MEASURES[measure]
         if high is None:
             high = max(low + 1e-9, np.nanmax(picture, initial=low))
         image = axes.imshow(picture, vmin=low, vmax=high, cmap="Blues", aspect="auto")

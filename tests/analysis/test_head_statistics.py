@@ -70,7 +70,8 @@ def test_weights_that_are_no_distributions_have_no_entropy():
     statistics = head_statistics({"layer": weights})["layer"]
     assert np.isnan(statistics["entropy"]).all() and np.isnan(statistics["redundancy"]).all()
     assert np.isfinite(statistics["first_token"]).all() and np.isfinite(statistics["rank"]).all()
-    draw_head_statistics({"layer": statistics})
+    titles = {axes.get_title() for axes in draw_head_statistics({"layer": statistics}).axes} - {""}
+    assert titles == {"Attention to the first token", "Effective rank of the maps"}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
