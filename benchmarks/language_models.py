@@ -3,13 +3,16 @@
     python -m benchmarks.language_models heads [--quick]
     python -m benchmarks.language_models libraries [--quick]
     python -m benchmarks.language_models memory [--quick]
+    python -m benchmarks.language_models table
 
 `heads` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
 that a token takes in their caches. `libraries` measures training steps and greedy texts of a small GPT-2, as each
 library's users run them: ours as `recipes.lm`; KerasHub's `GPT2CausalLM` with XLA; Hugging Face's `GPT2LMHeadModel` in
 PyTorch with its cache, eager and with `sdpa`. Each library runs in a process of its own; they take turns. PyTorch runs
-with one thread and with one per core; the faster counts. `memory` measures a training step of GPT-2 small beside
-KerasHub's: the most memory that the step needs above what the process has, weights, moments and data, before it.
+with one thread and with one per core; the faster counts. `memory` measures training steps of GPT-2 small beside
+KerasHub's, and of the models of `heads`: the most memory that a step needs above what the process has, weights, moments
+and data, before it. `table` prints the table of docs/results/language_models.md, of the scores that the sweep gave
+beside these costs, and draws it.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import contextlib
 import functools
 import math
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -29,9 +33,11 @@ ROWS, LENGTH = 12, 64  # of a batch of nanoGPT's model for a CPU
 VOCABULARY, LAYERS, WIDTH, HEADS, POSITIONS = 5_000, 6, 384, 6, 1_024  # of the small GPT-2
 BATCHES = ((8, 256), (2, 1_024))  # rows and tokens, to train
 PROMPTS, WRITTEN = ((1, 32), (8, 32), (1, 512), (8, 512)), 128  # rows and tokens of prompts, and tokens written
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
 RATE, DECAY = 1e-3, 0.1
 LARGE_VOCABULARY, OF_MEMORY = 50_257, (4, 1_024)  # of GPT-2; rows and tokens of a step whose memory is measured
 LOSS = {"loss_chunk_size": 1_024}
+OF_HEADS = 32, 256  # rows and tokens, for memory
 MEMORY = {OURS: {}, f"{OURS}, loss_chunk_size": LOSS, f"{OURS}, and recompute": LOSS | {"recompute": True}}
 
 
@@ -59,18 +65,22 @@ def training_step(trainer, tokens):
     return functools.partial(trainer.train_on_batch, tokens[:, :-1], tokens[:, 1:])
 
 
+def head_step(name, rows, length):
+    """Returns a training step of a head's model in `recipes.sweep lm_heads`, and the model."""
+    from recipes.engine.config import override
+    from recipes.lm.configs import heads, nano_cpu
+
+    trainer, model = our_trainer(override(nano_cpu.CONFIG, heads.ROWS[name] | {"length": length}), 65)
+    return training_step(trainer, ids(rows, length + 1, 65)), model
+
+
 def head_steps(names):
     """Returns a training step of each head's model by name, and its parameters and bytes of a token in its cache."""
     import keras
 
-    from recipes.engine.config import override
-    from recipes.lm.configs import heads, nano_cpu
-
     cases, sizes = {}, {}
     for name in names:
-        config = override(nano_cpu.CONFIG, heads.ROWS[name] | {"length": LENGTH, "batch_size": ROWS})
-        trainer, model = our_trainer(config, 65)
-        cases[name] = training_step(trainer, ids(ROWS, LENGTH + 1, 65))
+        cases[name], model = head_step(name, ROWS, LENGTH)
         caches = [keras.tree.flatten(model.init_cache(1, length)) for length in (LENGTH, LENGTH // 2)]
         large, small = (sum(x.dtype.size * math.prod(x.shape) for x in cache) for cache in caches)
         sizes[name] = model.count_params(), (large - small) // (LENGTH // 2)
@@ -83,7 +93,7 @@ def measure_heads(quick, limits):
 
     names = list(NAMES)[:3] if quick else list(NAMES)
     cases, sizes = head_steps(names)
-    rounds = timing.run_rounds({name: timing.timed(case) for name, case in cases.items()}, names[0], **limits)
+    rounds = timing.run_rounds({name: timing.timed(case) for name, case in cases.items()}, names[0], 0.02, **limits)
     rows = []
     for name in names:
         ratio, spread = rounds.ratio(name, names[0])
@@ -208,7 +218,9 @@ def measure_libraries(quick, limits):
 
 
 def memory_step(name, quick):
-    """Returns a training step of GPT-2 small, or with `quick` of a tiny one, on `OF_MEMORY` tokens."""
+    """Returns a training step of a head's model, or of GPT-2 small, with `quick` a tiny one, on `OF_MEMORY` tokens."""
+    if name not in (*MEMORY, KERAS_HUB):
+        return head_step(name, *OF_HEADS)[0]
     rows, length = (2, 128) if quick else OF_MEMORY
     tokens, layers = ids(rows, length + 1, LARGE_VOCABULARY), 1 if quick else 12
     if name == KERAS_HUB:
@@ -226,35 +238,116 @@ def memory_step(name, quick):
     return training_step(trainer, tokens)
 
 
+def megabytes(name, quick):
+    """Returns the megabytes of a step, measured in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.language_models", "memory", *["--quick"] * quick, "--case", name]
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20), "TF_ENABLE_ONEDNN_OPTS": "0"}
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    print(name, run.stdout.splitlines()[-1], flush=True)
+    return float(run.stdout.splitlines()[-1])
+
+
+def memory_table(names, reference, quick):
+    """Returns a table of the memory of steps, and as shares of that of one of them."""
+    measured = {name: megabytes(name, quick) for name in names}
+    rows = [[name, f"{most:,.0f}", f"{most / measured[reference]:.2f}"] for name, most in measured.items()]
+    return timing.table(["", "MB", f"to {reference}"], rows)
+
+
 def measure_memory(quick, limits):
-    rows = []
-    for name in (*MEMORY, KERAS_HUB):
-        command = [sys.executable, "-m", "benchmarks.language_models", "memory", *["--quick"] * quick, "--case", name]
-        environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20), "TF_ENABLE_ONEDNN_OPTS": "0"}
-        run = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
-        rows.append([name, f"{float(run.stdout.splitlines()[-1]):,.0f}"])
-        print(*rows[-1], flush=True)
-    most = float(rows[-1][1].replace(",", ""))
-    table = [[*row, f"{float(row[1].replace(',', '')) / most:.2f}"] for row in rows]
+    from recipes.lm.configs.heads import ROWS as NAMES
+
     return [
         "# Memory of language models",
         f"A training step of GPT-2 small on {OF_MEMORY[0]} x {OF_MEMORY[1]} tokens, float32, AdamW: the most "
         "memory that it needs above weights, moments and data.",
-        timing.table(["", "MB", "to KerasHub"], table),
+        memory_table((*MEMORY, KERAS_HUB), KERAS_HUB, quick),
+        f"The same of the models of `recipes.sweep lm_heads`, on {OF_HEADS[0]} x {OF_HEADS[1]} tokens.",
+        memory_table(list(NAMES)[:3] if quick else NAMES, "multi_head", quick),
     ]
+
+
+def read_column(report, column):
+    """Returns a column of the last table of a report: dictionary of the name of a row to the text."""
+    lines = (timing.RESULTS / f"{report}.md").read_text(encoding="utf-8").split("| --- |")[-1].splitlines()[1:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    return {row[0]: row[column] for row in cells}
+
+
+def scores_of_heads():
+    """Returns the `Table` of `recipes.sweep lm_heads`, and the cells that have scores in its file."""
+    from recipes.engine.tables import Cell, read_csv
+    from recipes.lm.configs.heads import TABLES
+
+    scores = read_csv(DOCS / "results" / "lm_heads.csv")
+    cells = [Cell(*place, of_run) for place, of_run in scores.items() if place[2]]  # seed 0 chose the learning rate
+    return TABLES["lm_heads"], cells
+
+
+def heads_table():
+    """Returns the table of docs/results/language_models.md, of heads by their loss."""
+    from recipes.engine.tables import differences, paired_differences
+
+    table, cells = scores_of_heads()
+    low_rate, rate = table.columns
+    time, cached = (read_column("language_model_heads", column) for column in (3, 4))
+    memory = read_column("language_model_memory", 2)
+    of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
+    rows = []
+    for name, (mean, low, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
+        seeds = ", ".join(f"{difference:+.3f}" for difference in pairs[name])
+        interval, other = f"{low:+.3f} to {high:+.3f}", f"{of_low_rate[name][0]:+.3f} (p {of_low_rate[name][3]:.1g})"
+        rows.append([name, seeds, f"{mean:+.3f}", interval, f"{p:.1g}", other, time[name], memory[name], cached[name]])
+    header = ["heads", "difference by seed", "mean", "95 % interval", "p", f"mean at {low_rate}"]
+    return timing.table([*header, "time of a step", "memory of a step", "bytes a token in the cache"], rows)
+
+
+def draw_heads():
+    """Draws the losses of heads against the time and the memory of a training step, and the bytes of a token."""
+    from keras_headattn.utils import new_figure
+    from recipes.engine.tables import differences
+
+    table, cells = scores_of_heads()
+    rate = list(table.columns)[-1]
+    found = differences(cells, table, rate)
+    costs = {
+        "time of a step": read_column("language_model_heads", 3),
+        "memory of a step": read_column("language_model_memory", 2),
+        "cache of a token": read_column("language_model_heads", 4),
+    }
+    figure = new_figure(13, 5, f"Heads in a language model, learning rate {rate}: loss and cost, names where p < 0.05")
+    for axes, (label, texts) in zip(figure.subplots(1, len(costs), sharey=True), costs.items(), strict=True):
+        values = {name: float(text.split(" ")[0].replace(",", "")) for name, text in texts.items()}
+        for name, (mean, _, _, p) in found.items():
+            x = values[name] / values["multi_head"]
+            axes.plot(x, mean, "o", color="black" if p < 0.05 else "gray", markersize=4)
+            if p < 0.05:
+                axes.annotate(name, (x, mean), (4, 3), textcoords="offset points", fontsize=8)
+        axes.plot(1, 0, "D", color="C0")
+        axes.set(
+            xlabel=f"{label} (multi_head: 1)",
+            ylabel="loss, difference from multi_head" if axes.get_subplotspec().is_first_col() else "",
+        )
+        axes.grid(alpha=0.3)
+    return figure
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("heads", "libraries", "memory"))
+    parser.add_argument("part", choices=("heads", "libraries", "memory", "table"))
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
     options = parser.parse_args()
-    limits = dict(min_rounds=3, max_rounds=3) if options.quick else dict(max_rounds=15, max_seconds=90)
+    limits = dict(min_rounds=3, max_rounds=3) if options.quick else dict(max_rounds=60, max_seconds=90)
     if options.case:
         step = memory_step(options.case, options.quick)
         step()  # compiles
         return print(timing.memory(step))
+    if options.part == "table":
+        from keras_headattn._figures import write_figure
+
+        write_figure(DOCS / "lm_heads_cost.png", draw_heads())
+        return print(heads_table())
     measure = {"heads": measure_heads, "libraries": measure_libraries, "memory": measure_memory}[options.part]
     paragraphs = measure(options.quick, limits)
     packages = ["tensorflow", "keras"] + ["keras-hub", "torch", "transformers"] * (options.part == "libraries")

@@ -333,7 +333,7 @@ def _forest(cells, table):
     first, *rows = table.rows
     panels = [(column, table.compared) for column in table.columns]
     panels += [(column, RELATIVE_TIME) for column in table.columns if RELATIVE_TIME in table.measures]
-    title = f"{table.title}; a point for each seed, 95 % intervals of three or more, p < 0.05 in black"
+    title = f"{table.title}; a point for each seed, 95 % intervals, p < 0.05 in black"
     figure = new_figure(2.4 + 2.6 * len(panels), 0.6 + 0.2 * len(rows), title)
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (column, measure) in zip(all_axes, panels, strict=True):
@@ -344,9 +344,8 @@ def _forest(cells, table):
         else:
             values = paired_differences(cells, table, column)
             for row, (mean, low, high, p) in differences(cells, table, column).items():
-                if len(values[row]) > 2:
-                    style = dict(color="black" if p < 0.05 else "gray", markersize=5, capsize=2)
-                    axes.errorbar(mean, rows.index(row), xerr=[[mean - low], [high - mean]], fmt="|", **style)
+                style = dict(color="black" if p < 0.05 else "gray", markersize=5, capsize=2)
+                axes.errorbar(mean, rows.index(row), xerr=[[mean - low], [high - mean]], fmt="|", **style)
             axes.set_xlabel(f"{name}, difference from {first}")
         for row, of_row in values.items():
             axes.plot(of_row, [rows.index(row)] * len(of_row), "o", color="C0", markersize=3.5, alpha=0.7)

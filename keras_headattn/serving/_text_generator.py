@@ -10,10 +10,18 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import Path
-from keras_headattn._validation import check_index, check_number, check_positive
 from keras_headattn.decoding import Generator
-from keras_headattn.decoding._stop_texts import LONGEST, MOST, NO_BYTE, StopTexts
+from keras_headattn.decoding._stop_texts import StopTexts
 from keras_headattn.serving._attention_signature import generation_attention
+from keras_headattn.serving._generation_options import (
+    OPTIONS,
+    assert_options,
+    by_name,
+    check_options,
+    check_stop,
+    cut,
+    until,
+)
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches
 from keras_headattn.text._added_tokens import clean_utf8
@@ -21,38 +29,6 @@ from keras_headattn.text._added_tokens import clean_utf8
 PROMPTS = tf.TensorSpec((None,), tf.string, name="prompts")
 TEXTS = tf.TensorSpec((None,), tf.string, name="texts")
 SEED = tf.TensorSpec((), tf.int32, name="seed")
-OPTIONS = [
-    tf.TensorSpec((), tf.float32, name="temperature"),
-    tf.TensorSpec((), tf.int32, name="top_k"),
-    tf.TensorSpec((), tf.float32, name="top_p"),
-    tf.TensorSpec((), tf.int32, name="max_tokens"),
-    tf.TensorSpec((), tf.int32, name="min_tokens"),
-    tf.TensorSpec((None,), tf.string, name="stop"),
-]
-
-
-def check_stop(name: str, stop: Sequence[str]) -> tuple[str, ...]:
-    """Returns the texts that end an answer, or raises a ValueError."""
-    is_list = isinstance(stop, (list, tuple)) and all(isinstance(text, str) for text in stop)
-    if not is_list or len(stop) > MOST or any(not 0 < len(text.encode("utf-8")) <= LONGEST for text in stop):
-        raise ValueError(
-            f"`{name}` must be a list of at most {MOST} str of 1 to {LONGEST} bytes. Received: {name}={stop!r}"
-        )
-    return tuple(stop)
-
-
-CHECKS = {
-    "temperature": functools.partial(check_number, least=0),
-    "top_k": check_index,
-    "top_p": functools.partial(check_number, above=0, most=1),
-    "max_tokens": check_positive,
-    "min_tokens": check_index,
-    "stop": check_stop,
-}
-RULE = (
-    "`temperature`, `top_k` and `min_tokens` must be at least 0, `top_p` above 0, `max_tokens` at least 1, and `stop` "
-    f"at most {MOST} texts of 1 to {LONGEST} bytes."
-)
 
 
 class TextGenerator:
@@ -136,15 +112,9 @@ class TextGenerator:
 
     def _options(self, options):
         """Returns checked options of a call as tensors, in the order of `OPTIONS`; none if none is given."""
-        unknown = options.keys() - (() if self.generator.beam_size else CHECKS.keys())
-        if unknown:
-            raise ValueError(
-                f"Options of a call are {', '.join(CHECKS)}, without a `beam_size`. "
-                f"Received: {', '.join(sorted(unknown))}"
-            )
-        for name, value in options.items():
-            if value is not None:
-                CHECKS[name](name, value)
+        if options and self.generator.beam_size:
+            raise ValueError(f"A generator with a `beam_size` takes no options. Received: {', '.join(options)}")
+        check_options(options)
         return _tensors(self, **options) if options or self.stop else []
 
     def stream(self, prompt: str, seed: int | None = None, **options: float | Sequence[str] | None) -> Iterator[str]:
@@ -156,8 +126,8 @@ class TextGenerator:
         """
         values, stop = self._options(options), options.get("stop")
         ids, _, _ = _read_prompts(self.generator, self.tokenizer, [prompt])
-        pieces = self._pieces(self.generator.stream(ids, seed=seed, options=_by_name(values)))
-        return _until(pieces, self.stop if stop is None else stop)
+        pieces = self._pieces(self.generator.stream(ids, seed=seed, options=by_name(values)))
+        return until(pieces, self.stop if stop is None else stop)
 
     def _pieces(self, steps):
         """Yields the text of tokens as soon as its characters are complete."""
@@ -247,7 +217,7 @@ def export_generator(
     if attention:
         read = functools.partial(_read_prompts, generator, tokenizer)
         texts_of = functools.partial(_texts_of, tokenizer, values=values)
-        attend = generation_attention(generator, tokenizer, read, texts_of, _by_name(values))
+        attend = generation_attention(generator, tokenizer, read, texts_of, by_name(values))
         signatures["attention"] = attend, [PROMPTS]
     options = {"seed": seed, **dict(zip((spec.name for spec in OPTIONS), own, strict=True))}
     options = {name: value.numpy() for name, value in options.items()}
@@ -267,10 +237,8 @@ def _generate_text(generator, tokenizer):
     def call(prompts, seed, *values):
         ids, lengths, cut = _read_prompts(generator, tokenizer, prompts)
         if values:
-            temperature, top_k, top_p, max_tokens, min_tokens, stop = values
-            within = temperature >= 0, top_k >= 0, top_p > 0, max_tokens > 0, min_tokens >= 0, _are_short(stop)
-            tf.debugging.assert_equal(tf.reduce_all(within), True, RULE)
-        result = generator(ids, lengths, seed=seed, options=_by_name(values))
+            assert_options(values)
+        result = generator(ids, lengths, seed=seed, options=by_name(values))
         tokens = result["tokens"]
         after = tf.range(generator.max_length) >= result["lengths"][..., None]
         tokens = tf.where(after, -1, tokens)
@@ -292,51 +260,10 @@ def _tensors(write, stop=None, **options):
     return [*write.generator.request(**options).values(), stop]
 
 
-def _by_name(values):
-    """Returns options as `Generator` takes them, from tensors in the order of `OPTIONS`; `None` without any."""
-    if not values:
-        return None
-    options = {spec.name: value for spec, value in zip(OPTIONS, values, strict=True)}
-    sizes = tf.cast(tf.strings.length(options["stop"]), tf.int64)
-    letters = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(options["stop"]), tf.uint8), tf.int32)
-    backwards = tf.reverse(tf.RaggedTensor.from_row_lengths(letters, sizes), [1])
-    return options | {"stop": backwards.to_tensor(NO_BYTE, shape=(MOST, LONGEST))}
-
-
-def _are_short(stop):
-    sizes = tf.strings.length(stop)
-    return (tf.size(stop) <= MOST) & tf.reduce_all((sizes > 0) & (sizes <= LONGEST))
-
-
 def _texts_of(tokenizer, tokens, values):
     """Returns the texts of tokens `(B, n)`, padded with -1, without what options of a call cut off."""
     texts = clean_utf8(tokenizer.detokenize(tokens))
-    return _cut(texts, values[-1]) if values else texts
-
-
-def _cut(texts, stop):
-    """Returns texts without the first of the strings `stop` and what follows it."""
-    quoted = tf.strings.regex_replace(stop, r"\\E", r"\\E\\\\E\\Q")  # else it would end the quotation
-    one_of_them = tf.strings.reduce_join(tf.strings.join([r"\Q", quoted, r"\E"]), separator="|")
-    pattern = tf.strings.join(["(?:", one_of_them, r")\C*"])  # \C is any byte
-    return tf.strings.regex_replace(texts, tf.where(tf.size(stop) > 0, pattern, r"\z."), "")
-
-
-def _until(pieces, stop):
-    """Yields pieces of a text that ends before the first of the strings `stop`, found across pieces."""
-    pending = ""
-    for piece in pieces:
-        pending += piece
-        if places := [place for place in map(pending.find, stop) if place >= 0]:
-            pending = pending[: min(places)]
-            break
-        beginnings = (text[:size] for text in stop for size in range(1, len(text)))
-        ready = len(pending) - max(map(len, filter(pending.endswith, beginnings)), default=0)
-        if ready:
-            yield pending[:ready]
-            pending = pending[ready:]
-    if pending:
-        yield pending
+    return cut(texts, values[-1]) if values else texts
 
 
 def _read_prompts(generator, tokenizer, prompts):

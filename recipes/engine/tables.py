@@ -64,7 +64,7 @@ class Table:
             row to value; see `figures`.
         scatter: two measures, drawn against each other. Default `()`: bars, or curves over numbers.
         compared: a measure whose differences from the first row are shown, each with its 95 % interval and a p value
-            that is corrected for the number of rows. Default `()`: none.
+            that is corrected for the number of rows; see `differences`. Default `()`: none.
         name: str, set by the sweep.
     """
 
@@ -233,7 +233,10 @@ def _differences(cells, table):
                 texts += [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{p:.2g}"]
             else:
                 texts += ["–"] * 3
-    title = f"**{', '.join(table.compared)}: difference from {first}**, paired by seed; p values are Holm's"
+    title = (
+        f"**{', '.join(table.compared)}: difference from {first}**, paired by seed; intervals are from the deviation "
+        "within all rows, p values are Holm's"
+    )
     return ["", title, "", *markdown_table(columns, [[row, *texts] for row, texts in entries.items()])]
 
 
@@ -248,20 +251,24 @@ def paired_differences(cells, table, column):
 
 
 def differences(cells, table, column):
-    """Returns the means of `paired_differences`, of rows that have two seeds or more.
+    """Returns the means of `paired_differences`, with intervals from the deviation that all rows have in common.
 
-    A dictionary of row to (mean, low and high end of its 95 % interval, p value corrected for the number of rows).
+    A dictionary of row to (mean, low and high end of its 95 % interval, p value corrected for the number of rows),
+    empty while no row has two seeds. Few seeds say little about one row's deviation, so it is that within all rows, as
+    in an analysis of variance.
     """
-    pairs = {
-        row: values
-        for row, values in paired_differences(cells, table, column).items()
-        if len(values) > 1 and np.ptp(values)
-    }
-    tests = {row: stats.ttest_1samp(values, 0) for row, values in pairs.items()}
-    p_values = corrected([float(test.pvalue) for test in tests.values()])
+    pairs = {row: values for row, values in paired_differences(cells, table, column).items() if values}
+    freedom = sum(len(values) - 1 for values in pairs.values())
+    squares = sum(len(values) * np.var(values) for values in pairs.values())
+    if not squares:
+        return {}
+    means = {row: statistics.fmean(values) for row, values in pairs.items()}
+    errors = {row: float(np.sqrt(squares / freedom / len(values))) for row, values in pairs.items()}
+    p_values = corrected([float(2 * stats.t.sf(abs(means[row]) / errors[row], freedom)) for row in pairs])
+    quantile = float(stats.t.ppf(0.975, freedom))
     return {
-        row: (statistics.fmean(pairs[row]), *map(float, test.confidence_interval(0.95)), p)
-        for (row, test), p in zip(tests.items(), p_values, strict=True)
+        row: (mean, mean - quantile * errors[row], mean + quantile * errors[row], p)
+        for (row, mean), p in zip(means.items(), p_values, strict=True)
     }
 
 

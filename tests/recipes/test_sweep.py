@@ -16,7 +16,7 @@ from recipes import sweep
 from recipes.engine import subruns
 from recipes.engine.config import save_config
 from recipes.engine.modelling import check_attentions
-from recipes.engine.tables import Cell, Table, corrected, markdown, published_value
+from recipes.engine.tables import Cell, Table, differences, markdown, published_value
 from tests.recipes.commands import ROOT
 from tests.refusals import refused
 
@@ -244,7 +244,7 @@ def test_papers_tables_have_valid_settings(name):
 
 
 def test_differences_are_paired_by_seed():
-    """The interval is Student's over the differences, and p is Holm's; a row with one seed in common has neither."""
+    """Intervals and p values, Holm's, are Student's with one deviation, that of differences within all rows."""
     values = {
         "plain": {1: 2.0, 2: 2.2, 3: 2.1}, "better": {1: 1.8, 2: 2.1, 3: 1.9}, "same": {1: 2.1, 2: 2.1, 3: 2.1},
         "one": {3: 1.0},
@@ -255,22 +255,31 @@ def test_differences_are_paired_by_seed():
     ]
     table = Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,), compared=measure)
     text = markdown(cells, table)
-    differences = np.array([-0.2, -0.1, -0.2])
-    half = 4.302653 * differences.std(ddof=1) / 3**0.5  # the 97.5 % quantile of t with 2 degrees of freedom
-    (better,) = [line for line in text.splitlines() if line.startswith("| better | -")]
-    mean = differences.mean()
-    assert better == f"| better | {mean:+.4f} | {mean - half:+.4f} to {mean + half:+.4f} | 0.075 |"
-    assert corrected([0.0377, 1.0])[0] == pytest.approx(0.0754)
-    assert "| same | +0.0000 |" in text and "| one | – | – | – |" in text
+    means = {"better": (-0.5 / 3, 3), "same": (0.0, 3), "one": (-1.1, 1)}  # and their seeds
+    deviation = ((3 * np.var([-0.2, -0.1, -0.2]) + 3 * np.var([0.1, -0.1, 0.0])) / 4) ** 0.5  # 4 degrees of freedom
+    halves = {row: 2.776445 * deviation / count**0.5 for row, (_, count) in means.items()}  # the 97.5 % quantile of t
+    p_values = {"better": 0.048, "same": 1, "one": 0.00053}
+    for row, (mean, _) in means.items():
+        line = f"| {row} | {mean:+.4f} | {mean - halves[row]:+.4f} to {mean + halves[row]:+.4f} | {p_values[row]} |"
+        assert line in text.splitlines(), text
     assert "difference" not in markdown(cells, dataclasses.replace(table, compared=()))
     (axes,) = sweep.draw(cells, table).axes
-    bars = dict(zip(("better", "same"), (bar.get_segments()[0] for bar in axes.collections), strict=True))
-    np.testing.assert_allclose(bars["better"], [(mean - half, 0), (mean + half, 0)], rtol=1e-5)
+    bars = dict(zip(means, (bar.get_segments()[0] for bar in axes.collections), strict=True))
+    for bar, (mean, _), half, place in zip(bars.values(), means.values(), halves.values(), range(3), strict=True):
+        np.testing.assert_allclose(bar, [(mean - half, place), (mean + half, place)], rtol=1e-5)
     points = {tuple(line.get_ydata()): line.get_xdata() for line in axes.lines if line.get_marker() == "o"}
-    np.testing.assert_allclose(points[0, 0, 0], differences)
+    np.testing.assert_allclose(points[0, 0, 0], [-0.2, -0.1, -0.2])
     np.testing.assert_allclose(points[(2,)], -1.1)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["better", "same", "one"]
     assert axes.get_xlabel() == "loss, difference from plain"
+
+
+def test_differences_need_two_seeds():
+    measure = "validation", "loss"
+    scores = {"plain": 2.0, "other": 1.5}
+    table = Table(title="Heads", rows=dict.fromkeys(scores, {}), measures=(measure,), compared=measure)
+    cells = [Cell(row, "", 1, {measure: (score, "")}) for row, score in scores.items()]
+    assert differences(cells, table, "") == {}
 
 
 def recipe_that(tmp_path, monkeypatch, does):

@@ -104,7 +104,12 @@ def export_all(folder, kinds=None):
         Dictionary of the name of the kind to an `Export`.
     """
     keras.utils.set_random_seed(3)
-    folder = pathlib.Path(folder)
+    write, inputs = _writers(pathlib.Path(folder)), _inputs()
+    return {kind: _with_requests(write[kind](), inputs[kind]) for kind in kinds or write}
+
+
+def _writers(folder):
+    """Returns a function of each kind that writes it to the folder, and returns its path."""
     pieces = [
         SentencePieceTokenizer(train_sentencepiece(texts, folder / f"{name}.model", 32))
         for name, texts in (("source", ENGLISH), ("target", GERMAN))
@@ -117,7 +122,7 @@ def export_all(folder, kinds=None):
     )
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
-    write = {
+    return {
         "translator": lambda: export_translator(searcher, *pieces, folder / "translator", max_source_length=16),
         "ids_translator": lambda: export_id_translator(searcher, folder / "ids_translator", cpu_only=True),
         "classifier_words": lambda: export_classifier(
@@ -145,17 +150,20 @@ def export_all(folder, kinds=None):
         "question_answerer": lambda: export_question_answerer(
             _span_answerer(word_pieces), word_pieces, folder / "answers", 16, 4, 3, threshold=0.0, cpu_only=True
         ),
+        "generator": lambda: export_generator(
+            _language_model(), ByteTokenizer(), folder / "generator", attention=True, max_length=6
+        ),
     }
-    write["generator"] = lambda: export_generator(
-        _language_model(), ByteTokenizer(), folder / "generator", attention=True, max_length=6
-    )
-    paths = {kind: write[kind]() for kind in kinds or write}
+
+
+def _inputs():
+    """Returns requests of each kind, by the name of a signature."""
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
     texts = ["the cat sat", "a dog ran after no mat", ""]
     ids = np.array([[5, 9, 12, 3], [7, 3, 0, 0]], "int32")
     pixels = {"serving_default": {"images": images}, "uint8": {"images": images}}
-    inputs = {
+    return {
         "translator": {name: {"text": texts} for name in ("serving_default", "n_best")},
         "ids_translator": {"serving_default": {"ids": ids}},
         "classifier_words": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
@@ -177,7 +185,6 @@ def export_all(folder, kinds=None):
             "score": {"texts": texts},
         },
     }
-    return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
 
 
 def graph_arrays(lines):

@@ -2,13 +2,15 @@
 
     python -m recipes.sweep lm_heads_rates --train shakespeare.txt --seeds 0
     python -m recipes.sweep lm_heads --train shakespeare.txt --seeds 1 2 3 4 5
+    python -m recipes.sweep lm_heads_time --train shakespeare.txt --seeds 1 2 3
     python -m recipes.sweep lm_heads_tasks --seeds 1 2 3
 
 The model is nanoGPT's for a CPU. The width of the feed-forward layers makes up for what heads have more or less than
 multi-head attention's: all models have 804,096 parameters or differ by less than 0.5 %. Weights of one name and shape
-and the order of the data are equal for one seed, so that runs are paired. `lm_heads_rates` trains each with half and
-twice the learning rate, on a seed that is not counted. Heads have their papers' settings where the layers' defaults are
-theirs; differential attention has two pairs of maps, whose values are twice as wide.
+and the order of the data are equal for one seed, so that runs are paired. Columns are learning rates: nanoGPT's, and
+the best of `lm_heads_rates` for multi-head attention. `lm_heads_time` trains slower heads for fewer steps. Heads have
+their papers' settings where the layers' defaults are theirs; differential attention has two pairs of maps, whose values
+are twice as wide.
 
 Absent are re-attention, which lets later tokens through in training, and graph attention.
 """
@@ -53,34 +55,50 @@ ROWS = {
     "differential per token": row("differential", 543, num_heads=2, key_dim=32, value_dim=64, per_token=True),
     "luong": row("luong", key_dim=128, value_dim=128),
 }
+OF_TEXT = {"epochs": 2, "epoch_steps": 1_000}
+RATE = {"learning_rate": 0.003}  # the best for multi-head attention
+TEXT = {name: settings | OF_TEXT for name, settings in ROWS.items()}
 NOT_ROTARY = ("collaborative", "synthesizer")
+TIMES = {"multi_token": 1.42, "qk_norm": 1.12, "exclusive": 1.05}  # of a step, of slower heads with a lower loss
+
+
+def rates(*names):
+    """Returns columns of learning rates."""
+    return {name: {"learning_rate": float(name)} for name in names}
+
 
 LOSS = "validation", "loss"
-SIZE_AND_TIME = (("training", "parameters"), RELATIVE_TIME)
+COMPARED = dict(config="nano_cpu", measures=(LOSS, ("training", "parameters"), RELATIVE_TIME), compared=LOSS)
 TITLE = "Heads in a language model at equal parameters"
 TABLES = {
-    "lm_heads": Table(title=TITLE, config="nano_cpu", rows=ROWS, measures=(LOSS, *SIZE_AND_TIME), compared=LOSS),
+    "lm_heads": Table(title=TITLE, rows=TEXT, columns=rates("0.001", "0.003"), **COMPARED),
     "lm_heads_rotary": Table(
         title=f"{TITLE}, rotary positions",
-        config="nano_cpu",
         rows={
-            name: row | {"model_arguments": row["model_arguments"] | {"positions": None}}
-            for name, row in ROWS.items()
+            name: settings | RATE | {"model_arguments": settings["model_arguments"] | {"positions": None}}
+            for name, settings in TEXT.items()
             if name not in NOT_ROTARY
         },
-        measures=(LOSS, *SIZE_AND_TIME),
-        compared=LOSS,
+        **COMPARED,
+    ),
+    "lm_heads_time": Table(
+        title=f"{TITLE} and time",
+        rows={
+            name: TEXT[name] | RATE | {"epoch_steps": round(1_000 / time)}
+            for name, time in {"multi_head": 1, **TIMES}.items()
+        },
+        **COMPARED,
     ),
     "lm_heads_rates": Table(
         title=f"{TITLE}, by learning rate",
         config="nano_cpu",
-        rows=ROWS,
-        columns={rate: {"learning_rate": float(rate)} for rate in ("0.0005", "0.001", "0.002")},
+        rows=TEXT,
+        columns=rates("0.0005", "0.001", "0.002", "0.003", "0.004"),
         measures=(LOSS,),
     ),
     "lm_heads_tasks": Table(
         title="Heads on tasks made by code",
-        rows={name: row | {"config": "{column}"} for name, row in ROWS.items()},
+        rows={name: settings | {"config": "{column}"} for name, settings in ROWS.items()},
         columns={name: {} for name in TASKS},
         measures=(("test", "exact_match"),),
         compared=("test", "exact_match"),
