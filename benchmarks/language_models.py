@@ -3,16 +3,17 @@
     python -m benchmarks.language_models heads [--quick]
     python -m benchmarks.language_models libraries [--quick]
     python -m benchmarks.language_models memory [--quick]
+    python -m benchmarks.language_models heads_memory [--quick]
     python -m benchmarks.language_models table
 
 `heads` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
 that a token takes in their caches. `libraries` measures training steps and greedy texts of a small GPT-2, as each
 library's users run them: ours as `recipes.lm`; KerasHub's `GPT2CausalLM` with XLA; Hugging Face's `GPT2LMHeadModel` in
 PyTorch with its cache, eager and with `sdpa`. Each library runs in a process of its own; they take turns. PyTorch runs
-with one thread and with one per core; the faster counts. `memory` measures training steps of GPT-2 small beside
-KerasHub's, and of the models of `heads`: the most memory that a step needs above what the process has, weights, moments
-and data, before it. `table` prints the table of docs/results/language_models.md, of the scores that the sweep gave
-beside these costs, and draws it.
+with one thread and with one per core; the faster counts. `memory` measures a training step of GPT-2 small beside
+KerasHub's: the most memory that the step needs above what the process has, weights, moments and data, before it;
+`heads_memory` those of the models of `heads`. `table` prints the table of docs/results/language_models.md, the sweep's
+scores beside these costs, and draws it.
 """
 
 import argparse
@@ -70,7 +71,10 @@ def head_step(name, rows, length):
     from recipes.engine.config import override
     from recipes.lm.configs import heads, nano_cpu
 
-    trainer, model = our_trainer(override(nano_cpu.CONFIG, heads.ROWS[name] | {"length": length}), 65)
+    row = heads.ROWS[name] | {"length": length}
+    if most := row["attention_arguments"].get("max_length"):
+        row["attention_arguments"] = row["attention_arguments"] | {"max_length": max(most, length)}
+    trainer, model = our_trainer(override(nano_cpu.CONFIG, row), 65)
     return training_step(trainer, ids(rows, length + 1, 65)), model
 
 
@@ -255,14 +259,21 @@ def memory_table(names, reference, quick):
 
 
 def measure_memory(quick, limits):
-    from recipes.lm.configs.heads import ROWS as NAMES
-
     return [
         "# Memory of language models",
         f"A training step of GPT-2 small on {OF_MEMORY[0]} x {OF_MEMORY[1]} tokens, float32, AdamW: the most "
         "memory that it needs above weights, moments and data.",
         memory_table((*MEMORY, KERAS_HUB), KERAS_HUB, quick),
-        f"The same of the models of `recipes.sweep lm_heads`, on {OF_HEADS[0]} x {OF_HEADS[1]} tokens.",
+    ]
+
+
+def measure_memory_of_heads(quick, limits):
+    from recipes.lm.configs.heads import ROWS as NAMES
+
+    return [
+        "# Memory of heads in a language model",
+        f"A training step of the models of `recipes.sweep lm_heads` on {OF_HEADS[0]} x {OF_HEADS[1]} tokens, float32, "
+        "AdamW: the most memory that it needs above weights, moments and data.",
         memory_table(list(NAMES)[:3] if quick else NAMES, "multi_head", quick),
     ]
 
@@ -291,7 +302,7 @@ def heads_table():
     table, cells = scores_of_heads()
     low_rate, rate = table.columns
     time, cached = (read_column("language_model_heads", column) for column in (3, 4))
-    memory = read_column("language_model_memory", 2)
+    memory = read_column("language_model_heads_memory", 2)
     of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
     rows = []
     for name, (mean, low, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
@@ -312,7 +323,7 @@ def draw_heads():
     found = differences(cells, table, rate)
     costs = {
         "time of a step": read_column("language_model_heads", 3),
-        "memory of a step": read_column("language_model_memory", 2),
+        "memory of a step": read_column("language_model_heads_memory", 2),
         "cache of a token": read_column("language_model_heads", 4),
     }
     figure = new_figure(13, 5, f"Heads in a language model, learning rate {rate}: loss and cost, names where p < 0.05")
@@ -332,9 +343,17 @@ def draw_heads():
     return figure
 
 
+PARTS = {
+    "heads": (measure_heads, "language_model_heads"),
+    "libraries": (measure_libraries, "language_models"),
+    "memory": (measure_memory, "language_model_memory"),
+    "heads_memory": (measure_memory_of_heads, "language_model_heads_memory"),
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("heads", "libraries", "memory", "table"))
+    parser.add_argument("part", choices=(*PARTS, "table"))
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
     options = parser.parse_args()
@@ -348,12 +367,11 @@ def main():
 
         write_figure(DOCS / "lm_heads_cost.png", draw_heads())
         return print(heads_table())
-    measure = {"heads": measure_heads, "libraries": measure_libraries, "memory": measure_memory}[options.part]
+    measure, name = PARTS[options.part]
     paragraphs = measure(options.quick, limits)
     packages = ["tensorflow", "keras"] + ["keras-hub", "torch", "transformers"] * (options.part == "libraries")
-    name = {"heads": "language_model_heads", "libraries": "language_models", "memory": "language_model_memory"}
-    paragraphs += [timing.SPREAD] * (options.part != "memory") + ["\n".join(timing.machine(*packages))]
-    timing.report(None if options.quick else name[options.part], *paragraphs)
+    paragraphs += [timing.SPREAD] * ("memory" not in options.part) + ["\n".join(timing.machine(*packages))]
+    timing.report(None if options.quick else name, *paragraphs)
 
 
 if __name__ == "__main__":

@@ -347,6 +347,7 @@ def _forest(cells, table):
                 style = dict(color="black" if p < 0.05 else "gray", markersize=5, capsize=2)
                 axes.errorbar(mean, rows.index(row), xerr=[[mean - low], [high - mean]], fmt="|", **style)
             axes.set_xlabel(f"{name}, difference from {first}")
+            _leave_out_extremes(axes, values, rows)
         for row, of_row in values.items():
             axes.plot(of_row, [rows.index(row)] * len(of_row), "o", color="C0", markersize=3.5, alpha=0.7)
         axes.axvline(measure == RELATIVE_TIME, color="gray", linewidth=1)
@@ -355,6 +356,19 @@ def _forest(cells, table):
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     return figure
+
+
+def _leave_out_extremes(axes, values, rows):
+    """Ends the x axis where nine of ten values do, and writes the others' means at its end, if they are far off."""
+    sizes = np.abs([value for of_row in values.values() for value in of_row])
+    end = 1.5 * np.quantile(sizes, 0.9) if len(sizes) else 0
+    if not len(sizes) or sizes.max() < 2 * end:
+        return
+    axes.set_xlim(-end, end)
+    for row, of_row in values.items():
+        if of_row and abs(mean := statistics.fmean(of_row)) > end:
+            side = dict(x=0.98, ha="right") if mean > 0 else dict(x=0.02, ha="left")
+            axes.text(y=rows.index(row), s=f"{mean:+.2g}", va="center", transform=axes.get_yaxis_transform(), **side)
 
 
 def _style(index):

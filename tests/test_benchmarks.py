@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks import timing
+from benchmarks import language_models, timing
 
 REPORTS = [path for path in timing.RESULTS.glob("*.md") if path.stem != "resnets"]  # that one is arithmetic
 
@@ -20,3 +20,9 @@ def test_the_commit_of_a_checkout_and_of_none(monkeypatch, tmp_path):
     assert re.fullmatch(r"commit [0-9a-f]{7,}( with changes)?", timing._commit())
     monkeypatch.setattr(timing, "RESULTS", tmp_path / "benchmarks" / "results")
     assert timing._commit() == "of no commit"
+
+
+def test_the_table_of_heads_has_the_scores_and_the_costs():
+    page = (language_models.DOCS / "results" / "language_models.md").read_text(encoding="utf-8")
+    rows = language_models.heads_table().splitlines()
+    assert [row for row in page.splitlines() if row.startswith("| ")][: len(rows)] == rows
