@@ -59,7 +59,7 @@ OF_TEXT = {"epochs": 2, "epoch_steps": 1_000}
 RATE = {"learning_rate": 0.003}  # the best for multi-head attention
 TEXT = {name: settings | OF_TEXT for name, settings in ROWS.items()}
 NOT_ROTARY = ("collaborative", "synthesizer")
-TIMES = {"multi_token": 1.42, "qk_norm": 1.12, "exclusive": 1.05}  # of a step, of slower heads with a lower loss
+TIMES = {"multi_head": 1, "multi_token": 1.42}  # of a step, of slower heads with a lower loss
 
 
 def rates(*names):
@@ -83,10 +83,7 @@ TABLES = {
     ),
     "lm_heads_time": Table(
         title=f"{TITLE} and time",
-        rows={
-            name: TEXT[name] | RATE | {"epoch_steps": round(1_000 / time)}
-            for name, time in {"multi_head": 1, **TIMES}.items()
-        },
+        rows={name: TEXT[name] | RATE | {"epoch_steps": round(1_000 / time)} for name, time in TIMES.items()},
         **COMPARED,
     ),
     "lm_heads_rates": Table(
