@@ -39,6 +39,7 @@ RATE, DECAY = 1e-3, 0.1
 LARGE_VOCABULARY, OF_MEMORY = 50_257, (4, 1_024)  # of GPT-2; rows and tokens of a step whose memory is measured
 LOSS = {"loss_chunk_size": 1_024}
 OF_HEADS = 32, 256  # rows and tokens, for memory
+MOST = 0.1  # difference of losses that is drawn
 MEMORY = {OURS: {}, f"{OURS}, loss_chunk_size": LOSS, f"{OURS}, and recompute": LOSS | {"recompute": True}}
 
 
@@ -326,20 +327,25 @@ def draw_heads():
         "memory of a step": read_column("language_model_heads_memory", 2),
         "cache of a token": read_column("language_model_heads", 4),
     }
-    figure = new_figure(13, 5, f"Heads in a language model, learning rate {rate}: loss and cost, names where p < 0.05")
-    for axes, (label, texts) in zip(figure.subplots(1, len(costs), sharey=True), costs.items(), strict=True):
+    title = (
+        f"Loss and cost of heads, learning rate {rate}: names where p < 0.05; what loses more than {MOST} is left out"
+    )
+    figure = new_figure(13, 5, title)
+    all_axes = figure.subplots(1, len(costs), sharey=True)
+    for axes, (label, texts) in zip(all_axes, costs.items(), strict=True):
         values = {name: float(text.split(" ")[0].replace(",", "")) for name, text in texts.items()}
-        for name, (mean, _, _, p) in found.items():
-            x = values[name] / values["multi_head"]
+        shares = {name: values[name] / values["multi_head"] for name in found if found[name][0] < MOST}
+        middle = (min(shares.values()) + max(shares.values())) / 2
+        for name, x in shares.items():
+            mean, _, _, p = found[name]
             axes.plot(x, mean, "o", color="black" if p < 0.05 else "gray", markersize=4)
             if p < 0.05:
-                axes.annotate(name, (x, mean), (4, 3), textcoords="offset points", fontsize=8)
+                place = dict(xytext=(-5, 0), ha="right") if x > middle else dict(xytext=(5, 0))
+                axes.annotate(name, (x, mean), textcoords="offset points", va="center", fontsize=8, **place)
         axes.plot(1, 0, "D", color="C0")
-        axes.set(
-            xlabel=f"{label} (multi_head: 1)",
-            ylabel="loss, difference from multi_head" if axes.get_subplotspec().is_first_col() else "",
-        )
+        axes.set_xlabel(f"{label} (multi_head: 1)")
         axes.grid(alpha=0.3)
+    all_axes[0].set_ylabel("loss, difference from multi_head")
     return figure
 
 
