@@ -306,12 +306,13 @@ def heads_table():
     memory = read_column("language_model_heads_memory", 2)
     of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
     rows = []
-    for name, (mean, low, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
-        seeds = ", ".join(f"{difference:+.3f}" for difference in pairs[name])
-        interval, other = f"{low:+.3f} to {high:+.3f}", f"{of_low_rate[name][0]:+.3f} (p {of_low_rate[name][3]:.1g})"
-        rows.append([name, seeds, f"{mean:+.3f}", interval, f"{p:.1g}", other, time[name], memory[name], cached[name]])
-    header = ["heads", "difference by seed", "mean", "95 % interval", "p", f"mean at {low_rate}"]
-    return timing.table([*header, "time of a step", "memory of a step", "bytes a token in the cache"], rows)
+    for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
+        other, _, _, p_of_other = of_low_rate[name]
+        of_rate = [len(pairs[name]), f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
+        costs = [time[name].split(" ")[0], memory[name], cached[name]]
+        rows.append([name, *of_rate, f"{other:+.3f}", f"{p_of_other:.1g}", *costs])
+    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "p", "time", "memory", "cache"]
+    return timing.table(header, rows)
 
 
 def draw_heads():
