@@ -1,27 +1,19 @@
-"""Language models: what each head costs, and this library beside KerasHub and Hugging Face.
+"""Language models: this library beside KerasHub and Hugging Face.
 
-    python -m benchmarks.language_models heads [--quick]
     python -m benchmarks.language_models libraries [--quick]
     python -m benchmarks.language_models memory [--quick]
-    python -m benchmarks.language_models heads_memory [--quick]
-    python -m benchmarks.language_models table
 
-`heads` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
-that a token takes in their caches. `libraries` measures training steps and greedy texts of a small GPT-2, as each
-library's users run them: ours as `recipes.lm`; KerasHub's `GPT2CausalLM` with XLA; Hugging Face's `GPT2LMHeadModel` in
-PyTorch with its cache, eager and with `sdpa`. Each library runs in a process of its own; they take turns. PyTorch runs
-with one thread and with one per core; the faster counts. `memory` measures a training step of GPT-2 small beside
-KerasHub's: the most memory that the step needs above what the process has, weights, moments and data, before it;
-`heads_memory` those of the models of `heads`. `table` prints the table of docs/results/language_models.md, the sweep's
-scores beside these costs, and draws it.
+`libraries` measures training steps and greedy texts of a small GPT-2, as each library's users run them: ours as
+`recipes.lm`; KerasHub's `GPT2CausalLM` with XLA; Hugging Face's `GPT2LMHeadModel` in PyTorch with its cache, eager and
+with `sdpa`. Each library runs in a process of its own; they take turns. PyTorch runs with one thread and with one per
+core; the faster counts. `memory` measures a training step of GPT-2 small beside KerasHub's: the most memory that the
+step needs above what the process has, weights, moments and data, before it.
 """
 
 import argparse
 import contextlib
 import functools
-import math
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -30,16 +22,12 @@ import numpy as np
 from benchmarks import timing
 
 OURS, KERAS_HUB, HUGGING_FACE = "this library", "KerasHub", "Hugging Face"
-ROWS, LENGTH = 12, 64  # of a batch of nanoGPT's model for a CPU
 VOCABULARY, LAYERS, WIDTH, HEADS, POSITIONS = 5_000, 6, 384, 6, 1_024  # of the small GPT-2
 BATCHES = ((8, 256), (2, 1_024))  # rows and tokens, to train
 PROMPTS, WRITTEN = ((1, 32), (8, 32), (1, 512), (8, 512)), 128  # rows and tokens of prompts, and tokens written
-DOCS = pathlib.Path(__file__).parents[1] / "docs"
 RATE, DECAY = 1e-3, 0.1
 LARGE_VOCABULARY, OF_MEMORY = 50_257, (4, 1_024)  # of GPT-2; rows and tokens of a step whose memory is measured
 LOSS = {"loss_chunk_size": 1_024}
-OF_HEADS = 32, 256  # rows and tokens, for memory
-MOST = 0.1  # difference of losses that is drawn
 MEMORY = {OURS: {}, f"{OURS}, loss_chunk_size": LOSS, f"{OURS}, and recompute": LOSS | {"recompute": True}}
 
 
@@ -65,52 +53,6 @@ def our_trainer(config, vocabulary_size):
 def training_step(trainer, tokens):
     """Returns a function that makes a step on rows of tokens, each the label of the one before."""
     return functools.partial(trainer.train_on_batch, tokens[:, :-1], tokens[:, 1:])
-
-
-def head_step(name, rows, length):
-    """Returns a training step of a head's model in `recipes.sweep lm_heads`, and the model."""
-    from recipes.engine.config import override
-    from recipes.lm.configs import heads, nano_cpu
-
-    row = heads.ROWS[name] | {"length": length}
-    if most := row["attention_arguments"].get("max_length"):
-        row["attention_arguments"] = row["attention_arguments"] | {"max_length": max(most, length)}
-    trainer, model = our_trainer(override(nano_cpu.CONFIG, row), 65)
-    return training_step(trainer, ids(rows, length + 1, 65)), model
-
-
-def head_steps(names):
-    """Returns a training step of each head's model by name, and its parameters and bytes of a token in its cache."""
-    import keras
-
-    cases, sizes = {}, {}
-    for name in names:
-        cases[name], model = head_step(name, ROWS, LENGTH)
-        caches = [keras.tree.flatten(model.init_cache(1, length)) for length in (LENGTH, LENGTH // 2)]
-        large, small = (sum(x.dtype.size * math.prod(x.shape) for x in cache) for cache in caches)
-        sizes[name] = model.count_params(), (large - small) // (LENGTH // 2)
-    return cases, sizes
-
-
-def measure_heads(quick, limits):
-    timing.limit_threads(timing.cores())
-    from recipes.lm.configs.heads import ROWS as NAMES
-
-    names = list(NAMES)[:3] if quick else list(NAMES)
-    cases, sizes = head_steps(names)
-    rounds = timing.run_rounds({name: timing.timed(case) for name, case in cases.items()}, names[0], 0.02, **limits)
-    rows = []
-    for name in names:
-        ratio, spread = rounds.ratio(name, names[0])
-        parameters, cached = sizes[name]
-        time = [f"{1e3 * rounds.median(name):.0f}", f"{ratio:.2f} ± {spread:.0%}"]
-        rows.append([name, f"{parameters:,}", *time, f"{cached:,}"])
-    return [
-        "# Heads in a language model",
-        f"Training steps of the models of `recipes.sweep lm_heads` on {ROWS} rows of {LENGTH} tokens, as `recipes.lm` "
-        f"trains on a CPU, and the bytes of a token in the caches of its four blocks, float32.",
-        timing.table(["", "parameters", "ms a step", "time", "bytes a token"], rows),
-    ]
 
 
 def our_cases(batches, prompts):
@@ -223,9 +165,7 @@ def measure_libraries(quick, limits):
 
 
 def memory_step(name, quick):
-    """Returns a training step of a head's model, or of GPT-2 small, with `quick` a tiny one, on `OF_MEMORY` tokens."""
-    if name not in (*MEMORY, KERAS_HUB):
-        return head_step(name, *OF_HEADS)[0]
+    """Returns a training step of GPT-2 small, or with `quick` of a tiny one, on `OF_MEMORY` tokens."""
     rows, length = (2, 128) if quick else OF_MEMORY
     tokens, layers = ids(rows, length + 1, LARGE_VOCABULARY), 1 if quick else 12
     if name == KERAS_HUB:
@@ -243,18 +183,24 @@ def memory_step(name, quick):
     return training_step(trainer, tokens)
 
 
-def megabytes(name, quick):
+def megabytes(module, name, quick):
     """Returns the megabytes of a step, measured in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.language_models", "memory", *["--quick"] * quick, "--case", name]
+    command = [sys.executable, "-m", module, "memory", *["--quick"] * quick, "--case", name]
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20), "TF_ENABLE_ONEDNN_OPTS": "0"}
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
     print(name, run.stdout.splitlines()[-1], flush=True)
     return float(run.stdout.splitlines()[-1])
 
 
-def memory_table(names, reference, quick):
-    """Returns a table of the memory of steps, and as shares of that of one of them."""
-    measured = {name: megabytes(name, quick) for name in names}
+def print_memory(step):
+    """Prints the megabytes of a step, after one that compiles it."""
+    step()
+    print(timing.memory(step))
+
+
+def memory_table(module, names, reference, quick):
+    """Returns a table of the memory of a module's steps, and as shares of that of one of them."""
+    measured = {name: megabytes(module, name, quick) for name in names}
     rows = [[name, f"{most:,.0f}", f"{most / measured[reference]:.2f}"] for name, most in measured.items()]
     return timing.table(["", "MB", f"to {reference}"], rows)
 
@@ -264,121 +210,25 @@ def measure_memory(quick, limits):
         "# Memory of language models",
         f"A training step of GPT-2 small on {OF_MEMORY[0]} x {OF_MEMORY[1]} tokens, float32, AdamW: the most "
         "memory that it needs above weights, moments and data.",
-        memory_table((*MEMORY, KERAS_HUB), KERAS_HUB, quick),
+        memory_table("benchmarks.language_models", (*MEMORY, KERAS_HUB), KERAS_HUB, quick),
     ]
-
-
-def measure_memory_of_heads(quick, limits):
-    from recipes.lm.configs.heads import ROWS as NAMES
-
-    return [
-        "# Memory of heads in a language model",
-        f"A training step of the models of `recipes.sweep lm_heads` on {OF_HEADS[0]} x {OF_HEADS[1]} tokens, float32, "
-        "AdamW: the most memory that it needs above weights, moments and data.",
-        memory_table(list(NAMES)[:3] if quick else NAMES, "multi_head", quick),
-    ]
-
-
-def read_column(report, column):
-    """Returns a column of the last table of a report: dictionary of the name of a row to the text."""
-    lines = (timing.RESULTS / f"{report}.md").read_text(encoding="utf-8").split("| --- |")[-1].splitlines()[1:]
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
-    return {row[0]: row[column] for row in cells}
-
-
-def scores_of_heads():
-    """Returns the `Table` of `recipes.sweep lm_heads`, and the cells that have scores in its file."""
-    from recipes.engine.tables import Cell, read_csv
-    from recipes.lm.configs.heads import TABLES
-
-    scores = read_csv(DOCS / "results" / "lm_heads.csv")
-    cells = [Cell(*place, of_run) for place, of_run in scores.items() if place[2]]  # seed 0 chose the learning rate
-    return TABLES["lm_heads"], cells
-
-
-def heads_table():
-    """Returns the table of docs/results/language_models.md, of heads by their loss."""
-    from recipes.engine.tables import differences, paired_differences
-
-    table, cells = scores_of_heads()
-    low_rate, rate = table.columns
-    time, cached = (read_column("language_model_heads", column) for column in (3, 4))
-    memory = read_column("language_model_heads_memory", 2)
-    of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
-    rows = []
-    for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
-        other, _, _, p_of_other = of_low_rate[name]
-        of_rate = [len(pairs[name]), f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
-        costs = [time[name].split(" ")[0], memory[name], cached[name]]
-        rows.append([name, *of_rate, f"{other:+.3f}", f"{p_of_other:.1g}", *costs])
-    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "p", "time", "memory", "cache"]
-    return timing.table(header, rows)
-
-
-def draw_heads():
-    """Draws the losses of heads against the time and the memory of a training step, and the bytes of a token."""
-    from keras_headattn.utils import new_figure
-    from recipes.engine.tables import differences
-
-    table, cells = scores_of_heads()
-    rate = list(table.columns)[-1]
-    found = differences(cells, table, rate)
-    costs = {
-        "time of a step": read_column("language_model_heads", 3),
-        "memory of a step": read_column("language_model_heads_memory", 2),
-        "cache of a token": read_column("language_model_heads", 4),
-    }
-    title = (
-        f"Loss and cost of heads, learning rate {rate}: names where p < 0.05; what loses more than {MOST} is left out"
-    )
-    figure = new_figure(13, 5, title)
-    all_axes = figure.subplots(1, len(costs), sharey=True)
-    for axes, (label, texts) in zip(all_axes, costs.items(), strict=True):
-        values = {name: float(text.split(" ")[0].replace(",", "")) for name, text in texts.items()}
-        shares = {name: values[name] / values["multi_head"] for name in found if found[name][0] < MOST}
-        middle = (min(shares.values()) + max(shares.values())) / 2
-        for name, x in shares.items():
-            mean, _, _, p = found[name]
-            axes.plot(x, mean, "o", color="black" if p < 0.05 else "gray", markersize=4)
-            if p < 0.05:
-                place = dict(xytext=(-5, 0), ha="right") if x > middle else dict(xytext=(5, 0))
-                axes.annotate(name, (x, mean), textcoords="offset points", va="center", fontsize=8, **place)
-        axes.plot(1, 0, "D", color="C0")
-        axes.set_xlabel(f"{label} (multi_head: 1)")
-        axes.grid(alpha=0.3)
-    all_axes[0].set_ylabel("loss, difference from multi_head")
-    return figure
-
-
-PARTS = {
-    "heads": (measure_heads, "language_model_heads"),
-    "libraries": (measure_libraries, "language_models"),
-    "memory": (measure_memory, "language_model_memory"),
-    "heads_memory": (measure_memory_of_heads, "language_model_heads_memory"),
-}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=(*PARTS, "table"))
+    parser.add_argument("part", choices=("libraries", "memory"))
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
     options = parser.parse_args()
-    limits = dict(min_rounds=3, max_rounds=3) if options.quick else dict(max_rounds=60, max_seconds=90)
+    limits = dict(min_rounds=3, max_rounds=3) if options.quick else dict(max_rounds=15, max_seconds=90)
     if options.case:
-        step = memory_step(options.case, options.quick)
-        step()  # compiles
-        return print(timing.memory(step))
-    if options.part == "table":
-        from keras_headattn._figures import write_figure
-
-        write_figure(DOCS / "lm_heads_cost.png", draw_heads())
-        return print(heads_table())
-    measure, name = PARTS[options.part]
+        return print_memory(memory_step(options.case, options.quick))
+    measure = {"libraries": measure_libraries, "memory": measure_memory}[options.part]
     paragraphs = measure(options.quick, limits)
-    packages = ["tensorflow", "keras"] + ["keras-hub", "torch", "transformers"] * (options.part == "libraries")
-    paragraphs += [timing.SPREAD] * ("memory" not in options.part) + ["\n".join(timing.machine(*packages))]
-    timing.report(None if options.quick else name, *paragraphs)
+    packages = ["tensorflow", "keras", "keras-hub"] + ["torch", "transformers"] * (options.part == "libraries")
+    paragraphs += [timing.SPREAD] * (options.part == "libraries") + ["\n".join(timing.machine(*packages))]
+    name = {"libraries": "language_models", "memory": "language_model_memory"}
+    timing.report(None if options.quick else name[options.part], *paragraphs)
 
 
 if __name__ == "__main__":

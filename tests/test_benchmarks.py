@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks import language_models, timing
+from benchmarks import language_model_heads, timing
 
 REPORTS = [path for path in timing.RESULTS.glob("*.md") if path.stem != "resnets"]  # that one is arithmetic
 
@@ -23,6 +23,6 @@ def test_the_commit_of_a_checkout_and_of_none(monkeypatch, tmp_path):
 
 
 def test_the_table_of_heads_has_the_scores_and_the_costs():
-    page = (language_models.DOCS / "results" / "language_models.md").read_text(encoding="utf-8")
-    rows = language_models.heads_table().splitlines()
+    page = (language_model_heads.DOCS / "results" / "language_models.md").read_text(encoding="utf-8")
+    rows = language_model_heads.heads_table().splitlines()
     assert [row for row in page.splitlines() if row.startswith("| ")][: len(rows)] == rows

@@ -1,0 +1,176 @@
+"""Heads in a language model: what each costs, beside its loss.
+
+    python -m benchmarks.language_model_heads time [--quick]
+    python -m benchmarks.language_model_heads memory [--quick]
+    python -m benchmarks.language_model_heads table
+
+`time` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
+that a token takes in their caches; `memory` the most memory that a step needs above what the process has, weights,
+moments and data, before it. `table` prints the table of docs/results/language_models.md, the sweep's scores beside
+these costs, and draws it.
+"""
+
+import argparse
+import math
+import pathlib
+
+from benchmarks import timing
+from benchmarks.language_models import ids, memory_table, our_trainer, print_memory, training_step
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+ROWS, LENGTH = 12, 64  # of a batch of nanoGPT's model for a CPU
+OF_MEMORY = 32, 256  # rows and tokens of a step whose memory is measured
+DRAWN = 0.1  # the largest difference of losses in the picture
+
+
+def head_step(name, rows, length):
+    """Returns a training step of a head's model in `recipes.sweep lm_heads`, and the model."""
+    from recipes.engine.config import override
+    from recipes.lm.configs import heads, nano_cpu
+
+    row = heads.ROWS[name] | {"length": length}
+    if most := row["attention_arguments"].get("max_length"):
+        row["attention_arguments"] = row["attention_arguments"] | {"max_length": max(most, length)}
+    trainer, model = our_trainer(override(nano_cpu.CONFIG, row), 65)
+    return training_step(trainer, ids(rows, length + 1, 65)), model
+
+
+def head_steps(names):
+    """Returns a training step of each head's model by name, and its parameters and bytes of a token in its cache."""
+    import keras
+
+    cases, sizes = {}, {}
+    for name in names:
+        cases[name], model = head_step(name, ROWS, LENGTH)
+        caches = [keras.tree.flatten(model.init_cache(1, length)) for length in (LENGTH, LENGTH // 2)]
+        large, small = (sum(x.dtype.size * math.prod(x.shape) for x in cache) for cache in caches)
+        sizes[name] = model.count_params(), (large - small) // (LENGTH // 2)
+    return cases, sizes
+
+
+def measure_time(quick):
+    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=60, max_seconds=90)
+    timing.limit_threads(timing.cores())
+    from recipes.lm.configs.heads import ROWS as NAMES
+
+    names = list(NAMES)[:3] if quick else list(NAMES)
+    cases, sizes = head_steps(names)
+    rounds = timing.run_rounds({name: timing.timed(case) for name, case in cases.items()}, names[0], 0.02, **limits)
+    rows = []
+    for name in names:
+        ratio, spread = rounds.ratio(name, names[0])
+        parameters, cached = sizes[name]
+        time = [f"{1e3 * rounds.median(name):.0f}", f"{ratio:.2f} ± {spread:.0%}"]
+        rows.append([name, f"{parameters:,}", *time, f"{cached:,}"])
+    return [
+        "# Heads in a language model",
+        f"Training steps of the models of `recipes.sweep lm_heads` on {ROWS} rows of {LENGTH} tokens, as `recipes.lm` "
+        f"trains on a CPU, and the bytes of a token in the caches of its four blocks, float32.",
+        timing.table(["", "parameters", "ms a step", "time", "bytes a token"], rows),
+    ]
+
+
+def measure_memory(quick):
+    from recipes.lm.configs.heads import ROWS as NAMES
+
+    return [
+        "# Memory of heads in a language model",
+        f"A training step of the models of `recipes.sweep lm_heads` on {OF_MEMORY[0]} x {OF_MEMORY[1]} tokens, "
+        "float32, AdamW: the most memory that it needs above weights, moments and data.",
+        memory_table("benchmarks.language_model_heads", list(NAMES)[:3] if quick else NAMES, "multi_head", quick),
+    ]
+
+
+def read_column(report, column):
+    """Returns a column of the last table of a report: dictionary of the name of a row to the text."""
+    lines = (timing.RESULTS / f"{report}.md").read_text(encoding="utf-8").split("| --- |")[-1].splitlines()[1:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    return {row[0]: row[column] for row in cells}
+
+
+def scores_of_heads():
+    """Returns the `Table` of `recipes.sweep lm_heads`, and the cells that have scores in its file."""
+    from recipes.engine.tables import Cell, read_csv
+    from recipes.lm.configs.heads import TABLES
+
+    scores = read_csv(DOCS / "results" / "lm_heads.csv")
+    cells = [Cell(*place, of_run) for place, of_run in scores.items() if place[2]]  # seed 0 chose the learning rate
+    return TABLES["lm_heads"], cells
+
+
+def heads_table():
+    """Returns the table of docs/results/language_models.md, of heads by their loss."""
+    from recipes.engine.tables import differences, paired_differences
+
+    table, cells = scores_of_heads()
+    low_rate, rate = table.columns
+    time, cached = (read_column("language_model_heads", column) for column in (3, 4))
+    memory = read_column("language_model_heads_memory", 2)
+    of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
+    rows = []
+    for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
+        other, _, _, p_of_other = of_low_rate[name]
+        of_rate = [len(pairs[name]), f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
+        costs = [time[name].split(" ")[0], memory[name], cached[name]]
+        rows.append([name, *of_rate, f"{other:+.3f}", f"{p_of_other:.1g}", *costs])
+    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "p", "time", "memory", "cache"]
+    return timing.table(header, rows)
+
+
+def draw_heads():
+    """Draws the losses of heads against the time and the memory of a training step, and the bytes of a token."""
+    from keras_headattn.utils import new_figure
+    from recipes.engine.tables import differences
+
+    table, cells = scores_of_heads()
+    rate = list(table.columns)[-1]
+    found = differences(cells, table, rate)
+    costs = {
+        "time of a step": read_column("language_model_heads", 3),
+        "memory of a step": read_column("language_model_heads_memory", 2),
+        "cache of a token": read_column("language_model_heads", 4),
+    }
+    title = (
+        f"Loss and cost of heads, learning rate {rate}: names where p < 0.05; what loses more than {DRAWN} is left out"
+    )
+    figure = new_figure(13, 5, title)
+    all_axes = figure.subplots(1, len(costs), sharey=True)
+    for axes, (label, texts) in zip(all_axes, costs.items(), strict=True):
+        values = {name: float(text.split(" ")[0].replace(",", "")) for name, text in texts.items()}
+        shares = {name: values[name] / values["multi_head"] for name in found if found[name][0] < DRAWN}
+        middle = (min(shares.values()) + max(shares.values())) / 2
+        for name, x in shares.items():
+            mean, _, _, p = found[name]
+            axes.plot(x, mean, "o", color="black" if p < 0.05 else "gray", markersize=4)
+            if p < 0.05:
+                place = dict(xytext=(-5, 0), ha="right") if x > middle else dict(xytext=(5, 0))
+                axes.annotate(name, (x, mean), textcoords="offset points", va="center", fontsize=8, **place)
+        axes.plot(1, 0, "D", color="C0")
+        axes.set_xlabel(f"{label} (multi_head: 1)")
+        axes.grid(alpha=0.3)
+    all_axes[0].set_ylabel("loss, difference from multi_head")
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("time", "memory", "table"))
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
+    options = parser.parse_args()
+    if options.case:
+        return print_memory(head_step(options.case, *OF_MEMORY)[0])
+    if options.part == "table":
+        from keras_headattn._figures import write_figure
+
+        write_figure(DOCS / "lm_heads_cost.png", draw_heads())
+        return print(heads_table())
+    is_time = options.part == "time"
+    paragraphs = measure_time(options.quick) if is_time else measure_memory(options.quick)
+    paragraphs += [timing.SPREAD] * is_time + ["\n".join(timing.machine("tensorflow", "keras"))]
+    name = "language_model_heads" if is_time else "language_model_heads_memory"
+    timing.report(None if options.quick else name, *paragraphs)
+
+
+if __name__ == "__main__":
+    main()
