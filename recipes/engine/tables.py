@@ -64,7 +64,7 @@ class Table:
             row to value; see `figures`.
         scatter: two measures, drawn against each other. Default `()`: bars, or curves over numbers.
         compared: a measure whose differences from the first row are shown, each with its 95 % interval and a p value
-            that is corrected for the number of rows; see `differences`. Default `()`: none.
+            that is corrected for the number of rows; see `differences`. Default `()`: none, and p of a paired t-test.
         name: str, set by the sweep.
     """
 
@@ -312,7 +312,11 @@ def _text(cells, table, row, column, measure, failed):
     text = mean_text(values.values(), _format(statistics.fmean(values.values())))
     seeds = len({cell.seed for cell in here})
     first = next(iter(table.rows))
-    p = None if row == first else paired_test(values_of(cells, table, first, column, measure), values)
+    p = (
+        None
+        if row == first or measure == table.compared
+        else paired_test(values_of(cells, table, first, column, measure), values)
+    )
     text += "" if p is None else f" (p {p:.2g})"
     return text if len(values) == seeds else f"{text} ({len(values)} of {seeds} seeds)"
 

@@ -262,7 +262,8 @@ def test_differences_are_paired_by_seed():
     for row, (mean, _) in means.items():
         line = f"| {row} | {mean:+.4f} | {mean - halves[row]:+.4f} to {mean + halves[row]:+.4f} | {p_values[row]} |"
         assert line in text.splitlines(), text
-    assert "difference" not in markdown(cells, dataclasses.replace(table, compared=()))
+    uncompared = markdown(cells, dataclasses.replace(table, compared=()))
+    assert "difference" not in uncompared and "(p " in uncompared and "(p " not in text
     (axes,) = sweep.draw(cells, table).axes
     bars = dict(zip(means, (bar.get_segments()[0] for bar in axes.collections), strict=True))
     for bar, (mean, _), half, place in zip(bars.values(), means.values(), halves.values(), range(3), strict=True):
@@ -272,6 +273,18 @@ def test_differences_are_paired_by_seed():
     np.testing.assert_allclose(points[(2,)], -1.1)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["better", "same", "one"]
     assert axes.get_xlabel() == "loss, difference from plain"
+
+
+def test_a_difference_far_off_is_written_at_the_edge():
+    measure = "validation", "loss"
+    scores = {"plain": 2.0} | {f"row {number}": 2.0 + 0.01 * number for number in range(1, 12)} | {"far": 4.0}
+    table = Table(title="Heads", rows=dict.fromkeys(scores, {}), measures=(measure,), compared=measure)
+    cells = [Cell(row, "", seed, {measure: (score, "")}) for row, score in scores.items() for seed in (1, 2)]
+    (axes,) = sweep.draw(cells, table).axes
+    assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("+2", 11)]
+    assert 0.11 < axes.get_xlim()[1] < 2
+    (axes,) = sweep.draw([cell for cell in cells if cell.row != "far"], table).axes
+    assert not axes.texts and axes.get_xlim()[1] > 0.11
 
 
 def test_differences_need_two_seeds():

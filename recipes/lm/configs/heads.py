@@ -83,7 +83,10 @@ TABLES = {
     ),
     "lm_heads_time": Table(
         title=f"{TITLE} and time",
-        rows={name: TEXT[name] | RATE | {"epoch_steps": round(1_000 / time)} for name, time in TIMES.items()},
+        rows={
+            name: TEXT[name] | RATE | {"epoch_steps": round(OF_TEXT["epoch_steps"] / time)}
+            for name, time in TIMES.items()
+        },
         **COMPARED,
     ),
     "lm_heads_rates": Table(
