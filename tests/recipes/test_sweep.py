@@ -16,6 +16,7 @@ from recipes import sweep
 from recipes.engine import subruns
 from recipes.engine.config import save_config
 from recipes.engine.modelling import check_attentions
+from recipes.engine.table_figures import draw
 from recipes.engine.tables import Cell, Table, differences, markdown, published_value
 from tests.recipes.commands import ROOT
 from tests.refusals import refused
@@ -264,7 +265,7 @@ def test_differences_are_paired_by_seed():
         assert line in text.splitlines(), text
     uncompared = markdown(cells, dataclasses.replace(table, compared=()))
     assert "difference" not in uncompared and "(p " in uncompared and "(p " not in text
-    (axes,) = sweep.draw(cells, table).axes
+    (axes,) = draw(cells, table).axes
     bars = dict(zip(means, (bar.get_segments()[0] for bar in axes.collections), strict=True))
     for bar, (mean, _), half, place in zip(bars.values(), means.values(), halves.values(), range(3), strict=True):
         np.testing.assert_allclose(bar, [(mean - half, place), (mean + half, place)], rtol=1e-5)
@@ -280,10 +281,10 @@ def test_a_difference_far_off_is_written_at_the_edge():
     scores = {"plain": 2.0} | {f"row {number}": 2.0 + 0.01 * number for number in range(1, 12)} | {"far": 4.0}
     table = Table(title="Heads", rows=dict.fromkeys(scores, {}), measures=(measure,), compared=measure)
     cells = [Cell(row, "", seed, {measure: (score, "")}) for row, score in scores.items() for seed in (1, 2)]
-    (axes,) = sweep.draw(cells, table).axes
+    (axes,) = draw(cells, table).axes
     assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("+2", 11)]
     assert 0.11 < axes.get_xlim()[1] < 2
-    (axes,) = sweep.draw([cell for cell in cells if cell.row != "far"], table).axes
+    (axes,) = draw([cell for cell in cells if cell.row != "far"], table).axes
     assert not axes.texts and axes.get_xlim()[1] > 0.11
 
 

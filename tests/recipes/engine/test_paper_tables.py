@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from keras_headattn._figures import as_image
+from recipes.engine.table_figures import draw
 from recipes.engine.tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, with_relative_time
-from recipes.sweep import draw
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):
