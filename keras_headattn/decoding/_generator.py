@@ -28,6 +28,7 @@ from keras_headattn.decoding._search import SearchModel, fixed_values, search_le
 from keras_headattn.ops._dense import argmax
 
 COLDEST = 1e-6  # a temperature below which the likeliest token is drawn anyway
+CONSTANT = ("seed", "row", "options")  # of a state
 METHODS = ("init_cache", "prefill", "decode_step", "copy_cache", "grow_cache")
 
 
@@ -178,15 +179,19 @@ class Generator(SearchModel):
             if self.beam_size is not None:
                 return self._search(token_ids, lengths, kernels, rooms)
             state, unpack = self.begin(token_ids, lengths, seed, kernels, rooms[0], options), pack_vectors(kernels)
+            # XLA fails on a constant that three loops carry, one after the other.
+            constant = {name: state.pop(name) for name in CONSTANT if name in state}
+
+            def step(state):
+                new = self.advance(state | constant, unpack())
+                return ({name: new[name] for name in state},)
+
             for room in rooms:
                 if room != rooms[0]:
                     length = len(self.start_ids) + token_ids.shape[1] + room
                     state = {**state, "cache": self.model.grow_cache(state["cache"], length)}
-                (state,) = ops.while_loop(
-                    functools.partial(self._is_unfinished, room=room),
-                    lambda state: (self.advance(state, unpack()),),
-                    (state,),
-                )
+                is_unfinished = functools.partial(self._is_unfinished, constant=constant, room=room)
+                (state,) = ops.while_loop(is_unfinished, step, (state,))
         names = ["tokens", "lengths", "scores", *(["token_scores"] if self.return_token_scores else [])]
         return {name: ops.reshape(state[name], (-1, self.num_samples, *state[name].shape[1:])) for name in names}
 
@@ -223,9 +228,9 @@ class Generator(SearchModel):
             for name, (value, own, dtype) in options.items()
         }
 
-    def _is_unfinished(self, state, room):
-        if "options" in state:
-            room = ops.minimum(state["options"]["max_tokens"], room)
+    def _is_unfinished(self, state, constant, room):
+        if "options" in constant:
+            room = ops.minimum(constant["options"]["max_tokens"], room)
         return ops.logical_and(state["index"] < room, ops.logical_not(ops.all(state["finished"])))
 
     def stream(
@@ -249,7 +254,7 @@ class Generator(SearchModel):
         kernels = self.decoding_kernels()
         state = self.begin(token_ids, lengths, seed, kernels, options=options)
         yield ops.convert_to_numpy(state["last"]).reshape(-1, self.num_samples)
-        while self._is_unfinished(state, self.max_length):
+        while self._is_unfinished(state, state, self.max_length):
             state = self.advance(state, kernels)
             yield ops.convert_to_numpy(state["last"]).reshape(-1, self.num_samples)
 
