@@ -1,16 +1,18 @@
 """Heads in a language model: what each costs, beside its loss.
 
     python -m benchmarks.language_model_heads time [--quick]
+    python -m benchmarks.language_model_heads writing [--quick]
     python -m benchmarks.language_model_heads memory [--quick]
     python -m benchmarks.language_model_heads table
 
 `time` measures training steps of the models of `recipes.sweep lm_heads`, which have equal parameters, and the bytes
-that a token takes in their caches; `memory` the most memory that a step needs above what the process has, weights,
-moments and data, before it. `table` prints the table of docs/results/language_models.md, the sweep's scores beside
-these costs, and draws it.
+that a token takes in their caches; `writing` the time of texts that these models write; `memory` the most memory that
+a step needs above what the process has, weights, moments and data, before it. `table` prints the table of
+docs/results/language_models.md, the sweep's scores beside these costs, and draws it.
 """
 
 import argparse
+import functools
 import math
 import pathlib
 
@@ -18,21 +20,37 @@ from benchmarks import timing
 from benchmarks.language_models import ids, memory_table, our_trainer, print_memory, training_step
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
+VOCABULARY = 65  # characters
 ROWS, LENGTH = 12, 64  # of a batch of nanoGPT's model for a CPU
+PROMPTS, WRITTEN = (8, 64), 192  # rows and tokens of prompts, and tokens written after each
 OF_MEMORY = 32, 256  # rows and tokens of a step whose memory is measured
 DRAWN = 0.1  # the largest difference of losses in the picture
 
 
-def head_step(name, rows, length):
-    """Returns a training step of a head's model in `recipes.sweep lm_heads`, and the model."""
+def head_model(name, length):
+    """Returns the trainer and the model of a head in `recipes.sweep lm_heads`, for texts of this length."""
     from recipes.engine.config import override
     from recipes.lm.configs import heads, nano_cpu
 
     row = heads.ROWS[name] | {"length": length}
     if most := row["attention_arguments"].get("max_length"):
         row["attention_arguments"] = row["attention_arguments"] | {"max_length": max(most, length)}
-    trainer, model = our_trainer(override(nano_cpu.CONFIG, row), 65)
-    return training_step(trainer, ids(rows, length + 1, 65)), model
+    return our_trainer(override(nano_cpu.CONFIG, row), VOCABULARY)
+
+
+def head_step(name, rows, length):
+    """Returns a training step of a head's model, and the model."""
+    trainer, model = head_model(name, length)
+    return training_step(trainer, ids(rows, length + 1, VOCABULARY)), model
+
+
+def head_writer(name):
+    """Returns a function that writes texts with a head's model."""
+    from keras_headattn.decoding import Generator
+
+    generator = Generator(head_model(name, PROMPTS[1] + WRITTEN)[1], max_length=WRITTEN, temperature=0)
+    generator.compile(jit_compile=True)
+    return functools.partial(generator.predict, ids(*PROMPTS, VOCABULARY), verbose=0)
 
 
 def head_steps(names):
@@ -48,14 +66,24 @@ def head_steps(names):
     return cases, sizes
 
 
-def measure_time(quick):
-    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=60, max_seconds=90)
-    timing.limit_threads(timing.cores())
+def names_of_heads(quick):
     from recipes.lm.configs.heads import ROWS as NAMES
 
-    names = list(NAMES)[:3] if quick else list(NAMES)
+    return list(NAMES)[:3] if quick else list(NAMES)
+
+
+def measure_rounds(cases, quick):
+    """Returns the `Rounds` of the heads' cases, the first of which is multi-head attention's."""
+    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=60, max_seconds=90)
+    timed = {name: timing.timed(case) for name, case in cases.items()}
+    return timing.run_rounds(timed, next(iter(cases)), 0.02, **limits)
+
+
+def measure_time(quick):
+    timing.limit_threads(timing.cores())
+    names = names_of_heads(quick)
     cases, sizes = head_steps(names)
-    rounds = timing.run_rounds({name: timing.timed(case) for name, case in cases.items()}, names[0], 0.02, **limits)
+    rounds = measure_rounds(cases, quick)
     rows = []
     for name in names:
         ratio, spread = rounds.ratio(name, names[0])
@@ -70,14 +98,28 @@ def measure_time(quick):
     ]
 
 
-def measure_memory(quick):
-    from recipes.lm.configs.heads import ROWS as NAMES
+def measure_writing(quick):
+    timing.limit_threads(timing.cores())
+    names = names_of_heads(quick)
+    rounds = measure_rounds({name: head_writer(name) for name in names}, quick)
+    rows = []
+    for name in names:
+        ratio, spread = rounds.ratio(name, names[0])
+        rows.append([name, f"{PROMPTS[0] * WRITTEN / rounds.median(name):,.0f}", f"{ratio:.2f} ± {spread:.0%}"])
+    return [
+        "# Writing of heads in a language model",
+        f"{PROMPTS[0]} texts of {WRITTEN} tokens after prompts of {PROMPTS[1]}, with the models of `recipes.sweep "
+        "lm_heads`, greedily, with XLA, float32.",
+        timing.table(["", "tokens a second", "time"], rows),
+    ]
 
+
+def measure_memory(quick):
     return [
         "# Memory of heads in a language model",
         f"A training step of the models of `recipes.sweep lm_heads` on {OF_MEMORY[0]} x {OF_MEMORY[1]} tokens, "
         "float32, AdamW: the most memory that it needs above weights, moments and data.",
-        memory_table("benchmarks.language_model_heads", list(NAMES)[:3] if quick else NAMES, "multi_head", quick),
+        memory_table("benchmarks.language_model_heads", names_of_heads(quick), "multi_head", quick),
     ]
 
 
@@ -152,9 +194,16 @@ def draw_heads():
     return figure
 
 
+MEASURED = {
+    "time": (measure_time, "language_model_heads"),
+    "writing": (measure_writing, "language_model_heads_writing"),
+    "memory": (measure_memory, "language_model_heads_memory"),
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("time", "memory", "table"))
+    parser.add_argument("part", choices=(*MEASURED, "table"))
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="few cases, three rounds; writes nothing")
     options = parser.parse_args()
@@ -165,11 +214,9 @@ def main():
 
         write_figure(DOCS / "lm_heads_cost.png", draw_heads())
         return print(heads_table())
-    is_time = options.part == "time"
-    paragraphs = measure_time(options.quick) if is_time else measure_memory(options.quick)
-    paragraphs += [timing.SPREAD] * is_time + ["\n".join(timing.machine("tensorflow", "keras"))]
-    name = "language_model_heads" if is_time else "language_model_heads_memory"
-    timing.report(None if options.quick else name, *paragraphs)
+    measure, name = MEASURED[options.part]
+    paragraphs = measure(options.quick) + [timing.SPREAD] * (options.part != "memory")
+    timing.report(None if options.quick else name, *paragraphs, "\n".join(timing.machine("tensorflow", "keras")))
 
 
 if __name__ == "__main__":
