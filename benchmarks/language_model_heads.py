@@ -147,15 +147,16 @@ def heads_table():
     table, cells = scores_of_heads()
     low_rate, rate = table.columns
     time, cached = (read_column("language_model_heads", column) for column in (3, 4))
+    writing = read_column("language_model_heads_writing", 2)
     memory = read_column("language_model_heads_memory", 2)
     of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
     rows = []
     for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
         other, _, _, p_of_other = of_low_rate[name]
         of_rate = [len(pairs[name]), f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
-        costs = [time[name].split(" ")[0], memory[name], cached[name]]
+        costs = [time[name].split(" ")[0], writing[name].split(" ")[0], memory[name], cached[name]]
         rows.append([name, *of_rate, f"{other:+.3f}", f"{p_of_other:.1g}", *costs])
-    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "p", "time", "memory", "cache"]
+    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "p", "time", "writing", "memory", "cache"]
     return timing.table(header, rows)
 
 
