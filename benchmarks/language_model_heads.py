@@ -155,8 +155,8 @@ def heads_table():
         other, _, _, p_of_other = of_low_rate[name]
         of_rate = [len(pairs[name]), f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
         costs = [time[name].split(" ")[0], writing[name].split(" ")[0], memory[name], cached[name]]
-        rows.append([name, *of_rate, f"{other:+.3f}", f"{p_of_other:.1g}", *costs])
-    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "p", "time", "writing", "memory", "cache"]
+        rows.append([name, *of_rate, f"**{other:+.3f}**" if p_of_other < 0.05 else f"{other:+.3f}", *costs])
+    header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "time", "writing", "memory", "cache"]
     return timing.table(header, rows)
 
 
