@@ -73,23 +73,22 @@ def names_of_heads(quick):
 
 
 def measure_rounds(cases, quick):
-    """Returns the `Rounds` of the heads' cases, the first of which is multi-head attention's."""
+    """Returns the median seconds of each case, and a text of its ratio to the first, multi-head attention's."""
     limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=60, max_seconds=90)
+    first = next(iter(cases))
     timed = {name: timing.timed(case) for name, case in cases.items()}
-    return timing.run_rounds(timed, next(iter(cases)), 0.02, **limits)
+    rounds = timing.run_rounds(timed, first, 0.02, **limits)
+    ratios = {name: "{:.2f} ± {:.0%}".format(*rounds.ratio(name, first)) for name in cases}
+    return {name: (rounds.median(name), ratios[name]) for name in cases}
 
 
 def measure_time(quick):
     timing.limit_threads(timing.cores())
-    names = names_of_heads(quick)
-    cases, sizes = head_steps(names)
-    rounds = measure_rounds(cases, quick)
+    cases, sizes = head_steps(names_of_heads(quick))
     rows = []
-    for name in names:
-        ratio, spread = rounds.ratio(name, names[0])
+    for name, (seconds, ratio) in measure_rounds(cases, quick).items():
         parameters, cached = sizes[name]
-        time = [f"{1e3 * rounds.median(name):.0f}", f"{ratio:.2f} ± {spread:.0%}"]
-        rows.append([name, f"{parameters:,}", *time, f"{cached:,}"])
+        rows.append([name, f"{parameters:,}", f"{1e3 * seconds:.0f}", ratio, f"{cached:,}"])
     return [
         "# Heads in a language model",
         f"Training steps of the models of `recipes.sweep lm_heads` on {ROWS} rows of {LENGTH} tokens, as `recipes.lm` "
@@ -100,12 +99,9 @@ def measure_time(quick):
 
 def measure_writing(quick):
     timing.limit_threads(timing.cores())
-    names = names_of_heads(quick)
-    rounds = measure_rounds({name: head_writer(name) for name in names}, quick)
-    rows = []
-    for name in names:
-        ratio, spread = rounds.ratio(name, names[0])
-        rows.append([name, f"{PROMPTS[0] * WRITTEN / rounds.median(name):,.0f}", f"{ratio:.2f} ± {spread:.0%}"])
+    measured = measure_rounds({name: head_writer(name) for name in names_of_heads(quick)}, quick)
+    tokens = PROMPTS[0] * WRITTEN
+    rows = [[name, f"{tokens / seconds:,.0f}", ratio] for name, (seconds, ratio) in measured.items()]
     return [
         "# Writing of heads in a language model",
         f"{PROMPTS[0]} texts of {WRITTEN} tokens after prompts of {PROMPTS[1]}, with the models of `recipes.sweep "

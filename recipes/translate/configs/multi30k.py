@@ -9,7 +9,7 @@
 Paper: 41.0 tokenised lower-cased BLEU on test 2016, on text tokenised and lower-cased by Moses scripts; here
 SentencePiece takes the lower-cased text as it is. Scores with --no-lowercase, time and machine: docs/results.md.
 
-`multi30k_small`, of two blocks, takes some twelve minutes on one core. `multi30k_heads` compares heads with it, at the
+`multi30k_small`, of two blocks, takes a quarter of an hour on one core. `multi30k_heads` compares heads with it, at the
 best of the learning rates 0.003, 0.006 and 0.012 for multi-head attention. Heads have their layers' defaults: evolving
 attention passes scores on with alpha 0.5 everywhere, and "as published" with 0.1 in the encoder alone (Wang et al.
 2021, table 10).
