@@ -19,7 +19,7 @@ LANGUAGE = (
     "--epochs 40 --max-length 64 --batch-size 16"
 )
 TASKS = {
-    "translate": ("translate", ("exact match", "BLEU")),
+    "translate": ("translate --attention interacting", ("exact match", "BLEU")),
     "translate_quick_multi_head": ("translate --quick --attention multi_head", ("exact match",)),
     "translate_quick_evolving": (
         "translate --quick --attention evolving --attention-arguments alpha=0.5 --decoder-attention multi_head "

@@ -204,7 +204,6 @@ class Decoding(generation.Search):
 
 
 @settings(
-    attention="interacting",
     repulsive_arguments={"projections": ("query", "key", "value")},
     epochs=40,
     learning_rate=5e-4,

@@ -31,6 +31,7 @@ CONFIG = TranslateConfig(
     truecase=True,
     vocabulary_size=40_000,
     size="interacting",
+    attention="interacting",
     num_heads=16,
     model_arguments=dict(dropout=0.1, normalization="post"),
     epochs=60,

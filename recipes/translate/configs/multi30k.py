@@ -1,6 +1,6 @@
 """Multi30k, English to German, with the tiny Transformer of Wu et al. 2021, "Good for misconceived reasons".
 
-    python -m recipes.translate --config multi30k --run runs/multi30k --attention interacting \\
+    python -m recipes.translate --config multi30k --run runs/multi30k --attention evolving \\
         --train train.en.gz train.de.gz --validation val.en.gz val.de.gz \\
         --test test_2016_flickr.en.gz test_2016_flickr.de.gz
 
