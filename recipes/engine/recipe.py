@@ -87,10 +87,11 @@ class Recipe:
         train = "train, evaluate and export; the same command goes on after an interruption"
         evaluate = "score a finished run on its test sets, or on others"
         export = "write the SavedModels of a finished run again"
+        export = Command(self._export, export, functools.partial(self.add_run, names=self.exported))
         return {
             "train": Command(self._train, train, self._add_training, continues=True),
             "evaluate": Command(self._evaluate, evaluate, self._add_evaluation),
-            "export": Command(self._export, export, functools.partial(self.add_run, names=self.exported)),
+            **({"export": export} if self.write else {}),
             "prune": Command(self._prune, "remove a finished run's least important heads, as a new run", _add_prune),
             **self.commands,
         }
