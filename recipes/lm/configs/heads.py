@@ -46,6 +46,7 @@ ROWS = {
     "interleaved": row("interleaved"),
     "paired_heads": row("paired_heads"),
     "evolving": row("evolving"),
+    "evolving without chain": row("evolving", alpha=0.0),
     "real_former": row("real_former"),
     "synthesizer": row("synthesizer", 536, max_length=80),
     "disentangled_mask": row("disentangled_mask", 507),
