@@ -5,7 +5,7 @@
     python -m recipes.sweep --runs runs/mine --attentions multi_head interacting --heads 2 4 8      one of your own
 
 A table of a paper needs the paper's data or --built-in, which trains each row's attention on the task made by code.
-Without a name, every attention is trained with every number of heads by `recipes.translate`. An attention is a name
+Without a name, each attention is trained with each number of heads by `recipes.translate`. An attention is a name
 that `--attention` takes there, or a name with arguments, such as `evolving:alpha=0.1,beta=0.2`; `multi_head:20` has
 keys 20 wide whatever the number of heads. All other options are those of the recipe that trains the rows.
 
