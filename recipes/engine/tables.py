@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import math
 import pathlib
 import statistics
 
@@ -230,12 +231,16 @@ def _differences(cells, table):
         for row, texts in entries.items():
             if row in found:
                 mean, low, high, p = found[row]
-                texts += [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{p:.2g}"]
+                texts += (
+                    [f"{mean:+.4f}", *["–"] * 2]
+                    if math.isnan(p)
+                    else [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{p:.2g}"]
+                )
             else:
                 texts += ["–"] * 3
     title = (
         f"**{', '.join(table.compared)}: difference from {first}**, paired by seed; intervals are from the deviation "
-        "within all rows, p values are Holm's"
+        "that rows have in common, p values are Holm's"
     )
     return ["", title, "", *markdown_table(columns, [[row, *texts] for row, texts in entries.items()])]
 
@@ -251,25 +256,56 @@ def paired_differences(cells, table, column):
 
 
 def differences(cells, table, column):
-    """Returns the means of `paired_differences`, with intervals from the deviation that all rows have in common.
+    """Returns the means of `paired_differences`, with intervals from the deviation that rows have in common.
 
     A dictionary of row to (mean, low and high end of its 95 % interval, p value corrected for the number of rows),
-    empty while no row has two seeds. Few seeds say little about one row's deviation, so it is that within all rows, as
-    in an analysis of variance.
+    which are NaN for a row with one seed; empty while no row has two. Few seeds say little about one row's deviation,
+    so it is that of all rows, as in an analysis of variance by row and seed. Rows that vary far more have their own.
     """
     pairs = {row: values for row, values in paired_differences(cells, table, column).items() if values}
-    freedom = sum(len(values) - 1 for values in pairs.values())
-    squares = sum(len(values) * np.var(values) for values in pairs.values())
-    if not squares:
+    tested = {row: values for row, values in pairs.items() if len(values) > 1}
+    unlike = _unlike_the_rest({row: statistics.variance(values) for row, values in tested.items()}, tested)
+    runs = {row: values_of(cells, table, row, column, table.compared) for row in table.rows if row not in unlike}
+    of_run, freedom = _unexplained(runs)
+    if freedom < 1 or of_run < 1e-24:
         return {}
-    means = {row: statistics.fmean(values) for row, values in pairs.items()}
-    errors = {row: float(np.sqrt(squares / freedom / len(values))) for row, values in pairs.items()}
-    p_values = corrected([float(2 * stats.t.sf(abs(means[row]) / errors[row], freedom)) for row in pairs])
-    quantile = float(stats.t.ppf(0.975, freedom))
-    return {
-        row: (mean, mean - quantile * errors[row], mean + quantile * errors[row], p)
-        for (row, mean), p in zip(means.items(), p_values, strict=True)
-    }
+    spreads = dict.fromkeys(tested, (2 * of_run, freedom))
+    spreads |= {row: (statistics.variance(tested[row]), len(tested[row]) - 1) for row in unlike}
+    result = {row: (statistics.fmean(values), *[math.nan] * 3) for row, values in pairs.items()}
+    errors = {row: math.sqrt(variance / len(tested[row])) for row, (variance, _) in spreads.items()}
+    p_values = [2 * stats.t.sf(abs(result[row][0]) / errors[row], spreads[row][1]) for row in tested]
+    for row, p in zip(tested, corrected(p_values), strict=True):
+        mean, half = result[row][0], errors[row] * stats.t.ppf(0.975, spreads[row][1])
+        result[row] = mean, float(mean - half), float(mean + half), float(p)
+    return result
+
+
+def _unlike_the_rest(variances, values):
+    """Returns the rows whose variance is above that of the others by an F test, corrected for their number."""
+    unlike, left = [], dict(variances)
+    while len(left) > 2:
+        row = max(left, key=left.__getitem__)
+        variance = left.pop(row)
+        freedom = {name: len(values[name]) - 1 for name in left}
+        rest = sum(freedom[name] * left[name] for name in left) / sum(freedom.values())
+        if (
+            stats.f.sf(variance / max(rest, 1e-24), len(values[row]) - 1, sum(freedom.values())) * (len(left) + 1)
+            > 0.05
+        ):
+            break
+        unlike.append(row)
+    return unlike
+
+
+def _unexplained(runs):
+    """Returns the variance of runs that their row and seed leave unexplained, and its degrees of freedom."""
+    places = [(row, seed) for row, of_row in runs.items() for seed in of_row]
+    seeds = {seed for _, seed in places}
+    design = [[*(name == row for name in runs), *(other == seed for other in seeds)] for row, seed in places]
+    values = [runs[row][seed] for row, seed in places]
+    found, _, rank, _ = np.linalg.lstsq(np.array(design, float), values, rcond=None)
+    freedom = len(values) - rank
+    return float(np.sum((values - np.array(design, float) @ found) ** 2)) / max(freedom, 1), freedom
 
 
 def _layout(cells, table):

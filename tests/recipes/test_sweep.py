@@ -244,36 +244,52 @@ def test_papers_tables_have_valid_settings(name):
     assert {column for columns in table.means.values() for column in columns} <= set(table.columns)
 
 
-def test_differences_are_paired_by_seed():
-    """Intervals and p values, Holm's, are Student's with one deviation, that of differences within all rows."""
-    values = {
-        "plain": {1: 2.0, 2: 2.2, 3: 2.1}, "better": {1: 1.8, 2: 2.1, 3: 1.9}, "same": {1: 2.1, 2: 2.1, 3: 2.1},
-        "one": {3: 1.0},
-    }  # fmt: skip
+def compared(values):
+    """Returns the cells and the table of losses by row and seed."""
     measure = "validation", "loss"
     cells = [
         Cell(row, "", seed, {measure: (value, "")}) for row, seeds in values.items() for seed, value in seeds.items()
     ]
-    table = Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,), compared=measure)
+    return cells, Table(title="Heads", rows=dict.fromkeys(values, {}), measures=(measure,), compared=measure)
+
+
+def test_differences_are_paired_by_seed():
+    """Intervals and p values, Holm's, are Student's with one deviation, that which rows and seeds leave unexplained."""
+    values = {
+        "plain": {1: 2.0, 2: 2.2, 3: 2.1}, "better": {1: 1.8, 2: 2.1, 3: 1.9}, "same": {1: 2.1, 2: 2.1, 3: 2.1},
+        "one": {3: 1.0},
+    }  # fmt: skip
+    cells, table = compared(values)
+    runs = np.array([[*values[row].values()] for row in ("plain", "better", "same")])
+    rest = runs - runs.mean(0) - runs.mean(1, keepdims=True) + runs.mean()
+    half = 2.776445 * (2 * np.sum(rest**2) / 4 / 3) ** 0.5  # the 97.5 % quantile of t with 4 degrees of freedom
     text = markdown(cells, table)
-    means = {"better": (-0.5 / 3, 3), "same": (0.0, 3), "one": (-1.1, 1)}  # and their seeds
-    deviation = ((3 * np.var([-0.2, -0.1, -0.2]) + 3 * np.var([0.1, -0.1, 0.0])) / 4) ** 0.5  # 4 degrees of freedom
-    halves = {row: 2.776445 * deviation / count**0.5 for row, (_, count) in means.items()}  # the 97.5 % quantile of t
-    p_values = {"better": 0.048, "same": 1, "one": 0.00053}
-    for row, (mean, _) in means.items():
-        line = f"| {row} | {mean:+.4f} | {mean - halves[row]:+.4f} to {mean + halves[row]:+.4f} | {p_values[row]} |"
-        assert line in text.splitlines(), text
+    for row, mean, p in (("better", -0.5 / 3, 0.12), ("same", 0.0, 1)):
+        assert f"| {row} | {mean:+.4f} | {mean - half:+.4f} to {mean + half:+.4f} | {p} |" in text.splitlines(), text
+    assert "| one | -1.1000 | – | – |" in text.splitlines()
     uncompared = markdown(cells, dataclasses.replace(table, compared=()))
     assert "difference" not in uncompared and "(p " in uncompared and "(p " not in text
     (axes,) = draw(cells, table).axes
-    bars = dict(zip(means, (bar.get_segments()[0] for bar in axes.collections), strict=True))
-    for bar, (mean, _), half, place in zip(bars.values(), means.values(), halves.values(), range(3), strict=True):
+    bars = [bar.get_segments()[0] for bar in axes.collections]
+    for bar, mean, place in zip(bars, (-0.5 / 3, 0.0), range(2), strict=False):
         np.testing.assert_allclose(bar, [(mean - half, place), (mean + half, place)], rtol=1e-5)
     points = {tuple(line.get_ydata()): line.get_xdata() for line in axes.lines if line.get_marker() == "o"}
     np.testing.assert_allclose(points[0, 0, 0], [-0.2, -0.1, -0.2])
     np.testing.assert_allclose(points[(2,)], -1.1)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["better", "same", "one"]
     assert axes.get_xlabel() == "loss, difference from plain"
+
+
+def test_a_row_that_varies_more_has_its_own_interval():
+    """It widens no other row's, and Student's t with one degree of freedom finds nothing in its two seeds."""
+    random = np.random.default_rng(0)
+    values = {f"row {number}": dict(enumerate(random.normal(0, 0.01, 2))) for number in range(8)}
+    values["row 1"] = {seed: value - 0.1 for seed, value in values["row 1"].items()}
+    alone = differences(*compared(values), "")
+    found = differences(*compared(values | {"noisy": {0: 1.0, 1: 0.2}}), "")
+    assert found["row 1"][3] < 0.01 and found["noisy"][3] == 1
+    np.testing.assert_allclose(found["row 1"][:3], alone["row 1"][:3])
+    np.testing.assert_allclose(found["noisy"][2] - found["noisy"][0], 12.7062 * 0.4, rtol=0.1)
 
 
 def test_a_difference_far_off_is_written_at_the_edge():
@@ -289,11 +305,7 @@ def test_a_difference_far_off_is_written_at_the_edge():
 
 
 def test_differences_need_two_seeds():
-    measure = "validation", "loss"
-    scores = {"plain": 2.0, "other": 1.5}
-    table = Table(title="Heads", rows=dict.fromkeys(scores, {}), measures=(measure,), compared=measure)
-    cells = [Cell(row, "", 1, {measure: (score, "")}) for row, score in scores.items()]
-    assert differences(cells, table, "") == {}
+    assert differences(*compared({"plain": {1: 2.0}, "other": {1: 1.5}}), "") == {}
 
 
 def recipe_that(tmp_path, monkeypatch, does):
