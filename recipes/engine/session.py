@@ -220,6 +220,9 @@ class Session(Run):
             merge(model)
         epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(self, model, epochs)
+        if self.results.exists():
+            print(f"Results of the earlier weights are removed: {self.results}")
+            shutil.rmtree(self.results)
         sizes = {"parameters": model.count_params(), "flops": flops(model) if flops else None}
         self.note_finished({"epochs": len(history), **sizes})
         print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
@@ -234,11 +237,17 @@ class Session(Run):
         wanted = {"scores": {name: getattr(self.config, name) for name in self.recipe.evaluated}}
         if self.is_chief and self._is_left(wanted):
             self._quiet.close()
+            before = self._score_files()
             score(self.finished_model())
+            own = [name for name, time in self._score_files().items() if before.get(name) != time]
             if missing := [name for name in self._tests if not (self.results / name / "scores.json").exists()]:
                 print(f"No scores were written for {', '.join(missing)}. Call add_scores of the run for each test set.")
             write_scores(self)
-            self.note_finished(wanted)
+            self.note_finished(wanted | {"tests": own})
+
+    def _score_files(self):
+        """Returns the times at which the results of test sets were written, by name."""
+        return {path.parent.name: path.stat().st_mtime_ns for path in self.results.glob("*/scores.json")}
 
     def export(self, write):
         """Exports the finished model by a function of it and of folders, unless that was done with these settings.

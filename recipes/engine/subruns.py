@@ -65,11 +65,22 @@ def is_finished(recipe, config):
 def outcome(recipe, config):
     """Returns how the run of these settings ended: `None` if it has not, else a dictionary.
 
-    Its `error` is `None` if the run has finished, or says why it failed.
+    Its `error` is `None` if the run has finished, or says why it failed. A run that was trained on since then, by
+    other settings, is a `ValueError`.
     """
     path = pathlib.Path(config.run) / "outcome.json"
     result = read_json(path) if path.exists() else {}
-    return result if result.get("settings") == _settings(config) else None
+    if result.get("settings") != _settings(config):
+        return None
+    if not result["error"]:
+        now, then = _settings(Run(config.run, recipe).read_config()), result["settings"]
+        for name in ("epochs", "patience", *recipe.evaluated):
+            if now[name] != then[name]:
+                raise ValueError(
+                    "The run was trained or scored by other settings since then: give these, or remove it. "
+                    f"Received: {config.run}, {name}={now[name]!r} in place of {then[name]!r}"
+                )
+    return result
 
 
 def _finish(recipe, config, watch, afresh):

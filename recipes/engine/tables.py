@@ -139,10 +139,13 @@ class Cell:
 def read_scores(folder):
     """Reads the `Cell.scores` of a finished run.
 
-    Results, and of the training the best validation loss, minutes an epoch and speed (medians), parameters and FLOPs.
+    Results on its own test sets, and of the training the best validation loss, minutes an epoch and speed (medians),
+    parameters and FLOPs.
     """
     scores, folder = {}, pathlib.Path(folder)
-    for path in sorted(folder.glob("results/*/scores.json")):
+    finished = read_json(folder / "finished.json") if (folder / "finished.json").exists() else {}
+    paths = sorted(folder.glob("results/*/scores.json"))
+    for path in [path for path in paths if path.parent.name in finished.get("tests", path.parent.name)]:
         for metric, score in read_json(path).items():
             value, signature = (score["value"], score["signature"]) if isinstance(score, dict) else (score, "")
             if value is not None and metric != "examples":
@@ -152,10 +155,9 @@ def read_scores(folder):
         "validation loss": [min(logs["val_loss"] for logs in history)],
         "minutes an epoch": [logs["training_seconds"] / 60 for logs in history if "training_seconds" in logs],
         "target tokens per second": [logs["tokens_per_second"] for logs in history if "tokens_per_second" in logs],
+        "parameters": [finished.get("parameters")],
+        "FLOPs": [finished.get("flops")],
     }
-    if (folder / "finished.json").exists():
-        finished = read_json(folder / "finished.json")
-        of_training |= {"parameters": [finished.get("parameters")], "FLOPs": [finished.get("flops")]}
     for name, values in of_training.items():
         if values and values[0] is not None:
             scores["training", name] = statistics.median(values), ""

@@ -12,6 +12,7 @@ import pytest
 
 from recipes.engine.config import option, settings
 from recipes.engine.session import Session
+from recipes.engine.tables import read_scores
 from tests.recipes import own
 from tests.recipes.commands import ROOT, run_here, train
 from tests.refusals import refused
@@ -52,6 +53,13 @@ def test_a_recipe_of_ones_own(recipe, tmp_path, capsys):
         "the/DET dog/NOUN sleeps/VERB well/ADV\n"
     )
     assert "accuracy 1.0000" in run_here(recipe.main, capsys, "evaluate", tmp_path / "run", "--test", test)
+    others = write(tmp_path / "others.txt", 20, rng)
+    run_here(recipe.main, capsys, "evaluate", tmp_path / "run", "--test", others)
+    run = recipe.run_of(tmp_path / "run")
+    assert set(run.scores()) == {"test", "others"}
+    assert {name for name, _ in read_scores(run.folder)} == {"test", "training"}  # the table's are the run's own
+    printed = run_here(recipe.main, capsys, *files, *size[:-1], 4, *where)
+    assert "Results of the earlier weights are removed" in printed and set(run.scores()) == {"test"}
     other = [*files, *size, *where, "--seed", 3]
     assert "seed: the folder has 0, you gave 3" in run_here(recipe.main, capsys, *other)
     assert "no such file" in run_here(recipe.main, capsys, "--train", "none.txt", "--validation", test).lower()

@@ -43,6 +43,7 @@ def runs(monkeypatch):
             log.write(f"Some lines\n{HEADS_DO_NOT_FIT}\n".encode())
             return 1
         folder = pathlib.Path(config["run"])
+        write_atomically(folder / "config.json", pathlib.Path(settings).read_bytes())
         history = [{"val_loss": 4.0, "tokens_per_second": 1500.0}] * config["epochs"]
         write_atomically(folder / "history.json", json.dumps(history).encode())
         watch()

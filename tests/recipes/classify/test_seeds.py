@@ -30,7 +30,9 @@ def started(monkeypatch):
             log.write(b"error: bad luck\n")
             return 1
         scores = {"accuracy": config["seed"] / 10, "dist": None, "examples": 6}
-        path = pathlib.Path(config["run"]) / "results" / "test" / "scores.json"
+        folder = pathlib.Path(config["run"])
+        write_atomically(folder / "config.json", pathlib.Path(settings).read_bytes())
+        path = folder / "results" / "test" / "scores.json"
         write_atomically(path, json.dumps(scores).encode())
         watch()
         return 0
@@ -69,6 +71,15 @@ def test_seeds_of_other_settings_are_refused(started, tmp_path):
     with pytest.raises(SystemExit, match="batch_size: the folder has 32, you gave 8"):
         main(["--built-in", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
     assert started == []
+
+
+def test_a_seed_that_was_trained_on_is_refused(started, tmp_path):
+    arguments = ["--built-in", "--run", str(tmp_path), "--seeds", "2"]
+    main(arguments)
+    path = tmp_path / "seed=2" / "config.json"
+    path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 8'))
+    with pytest.raises(SystemExit, match="seed=2, epochs=8 in place of 3"):
+        main(arguments)
 
 
 def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
