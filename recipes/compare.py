@@ -314,14 +314,19 @@ def common_test(scores):
 
 def on_test(scores, test):
     """The scores on one test set: from title to seed to measure to value. Takes scores by title, as `scores_by_seed`
-    returns them.
+    returns them; those on different numbers of examples are a `ValueError`.
     """
+    sizes = {}
     for title, seeds in scores.items():
         for seed, tests in seeds.items():
             if test not in tests:
                 raise ValueError(
                     f"{title}, seed {seed}, has results on: {', '.join(sorted(tests))}. Received: --set {test}"
                 )
+            sizes.setdefault(tests[test].get("examples"), title)
+    if len(sizes.keys() - {None}) > 1:
+        received = ", ".join(f"{size:,} in {title}" for size, title in sizes.items() if size is not None)
+        raise ValueError(f"Compare runs on the same examples of {test}: evaluate them again. Received: {received}")
     return {title: {seed: tests[test] for seed, tests in seeds.items()} for title, seeds in scores.items()}
 
 

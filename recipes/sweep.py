@@ -69,13 +69,15 @@ def main(arguments=None):
 
 def _with_scores(cells, files):
     """Returns the cells with the scores of other sweeps' files."""
-    scores = {}
+    scores, places = {}, [(cell.row, str(cell.column), cell.seed) for cell, _ in cells]
     for file in files:
         try:
-            scores |= read_csv(file)
+            found = read_csv(file)
         except (KeyError, ValueError) as error:
             raise ValueError(f"--scores takes files that a sweep wrote, sweep.csv. Received: {file}") from error
-    places = [(cell.row, str(cell.column), cell.seed) for cell, _ in cells]
+        if not found.keys() & {*places}:
+            raise ValueError(f"--scores must have a row, column and seed of this table. Received: {file}")
+        scores |= found
     return [
         (dataclasses.replace(cell, scores=scores.get(place, {})), config)
         for place, (cell, config) in zip(places, cells, strict=True)
@@ -143,6 +145,8 @@ def named_table(name):
 def _part_of(table, options):
     """Returns the table with the rows and columns that were asked for."""
     columns = getattr(options, "table_columns", None) or list(map(str, table.columns))
+    if options.table_rows and next(iter(table.rows)) not in options.table_rows and RELATIVE_TIME in table.measures:
+        table = dataclasses.replace(table, measures=tuple(m for m in table.measures if m != RELATIVE_TIME))
     if getattr(options, "built_in", False):
         table, columns = _synthetic(table, columns)
     return dataclasses.replace(
@@ -245,8 +249,11 @@ def sweep(recipe, table, cells, folder, table_only=False):
             runs.setdefault(config.run, (config, table.run_name(cell)))
 
     def report():
-        results = [cell if cell.scores else find(recipe, cell, config) for cell, config in cells]
-        write_tables(with_relative_time(results, table) if RELATIVE_TIME in table.measures else results, table, folder)
+        found = [find(recipe, cell, config) for cell, config in cells if not cell.scores]
+        if RELATIVE_TIME in table.measures:  # of runs of this machine; other sweeps' files have theirs
+            found = with_relative_time(found, table)
+        trained = iter(found)
+        write_tables([cell if cell.scores else next(trained) for cell, _ in cells], table, folder)
 
     train_all(
         recipe,

@@ -372,9 +372,15 @@ def quantities_of(cells, table):
     """Returns the measures shown, training last, with their signatures: those of the table, or all that any run has."""
     if table.measures:
         scores = {measure: [cell.score(measure) for cell in cells] for measure in table.measures}
-        return {measure: next((score[1] for score in pairs if score), "") for measure, pairs in scores.items()}
-    signatures = {quantity: score[1] for cell in cells for quantity, score in cell.scores.items()}
-    return dict(sorted(signatures.items(), key=lambda item: item[0][0] == "training"))
+    else:
+        scores = {}
+        for cell in cells:
+            for quantity, score in cell.scores.items():
+                scores.setdefault(quantity, []).append(score)
+        scores = dict(sorted(scores.items(), key=lambda item: item[0][0] == "training"))
+    return {
+        measure: " or ".join(dict.fromkeys(score[1] for score in pairs if score)) for measure, pairs in scores.items()
+    }
 
 
 def _format(mean):

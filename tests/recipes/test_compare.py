@@ -96,6 +96,14 @@ def test_scores(runs, capsys):
         main(["scores", str(runs / "plain"), "--measures", "bleu"])
 
 
+def test_scores_of_other_examples_are_refused(runs, tmp_path):
+    shutil.copytree(runs / "one", tmp_path / "fewer")
+    path = tmp_path / "fewer" / "results" / "test" / "scores.json"
+    path.write_text(json.dumps(scores(runs / "one") | {"examples": 2}))
+    with refused("examples of test", "/fewer", SystemExit):
+        main(["scores", str(runs / "one"), str(tmp_path / "fewer"), "--set", "test"])
+
+
 def test_scores_of_any_recipe_and_of_means(tmp_path, capsys):
     """Each of two folders has runs on top of others: two pre-trainings, and two fine-tunings of each."""
     found = {"plain": [[10, 20], [30, 50]], "svgd": [[20, 30], [50, 60]]}

@@ -91,9 +91,30 @@ def test_scores_of_another_sweep_are_not_trained_again(tmp_path, runs):
     start(tmp_path / "all", "--heads", "2", "4", "--seeds", "0", "1")
     assert (tmp_path / "both" / "sweep.csv").read_text() == (tmp_path / "all" / "sweep.csv").read_text()
     assert table(tmp_path / "both") == table(tmp_path / "all")
-    scores.write_text("id,text\n1,a\n")
-    with refused("--scores", str(scores), error=SystemExit):
-        start(tmp_path / "new", "--scores", str(scores))
+    head, *lines = scores.read_text().splitlines()
+    for text in ("id,text\n1,a\n", "\n".join([head, *(f"other {line}" for line in lines)])):
+        scores.write_text(text)
+        with refused("--scores", str(scores), error=SystemExit):
+            start(tmp_path / "new", "--scores", str(scores))
+
+
+def test_both_signatures_of_a_measure_are_shown():
+    values = {"plain": (1.0, "tok:13a"), "other": (2.0, "tok:none")}
+    cells = [Cell(row, "", 0, {("test", "BLEU"): score}) for row, score in values.items()]
+    table = Table(title="Heads", rows=dict.fromkeys(values, {}), columns={"": {}, "b": {}})
+    assert "**test, BLEU** `tok:13a or tok:none`" in markdown(cells, table)
+
+
+def test_times_are_relative_to_runs_of_this_machine(tmp_path, runs, monkeypatch):
+    """Not to those in a file, of another sweep."""
+    table = Table(title="Heads", rows={"multi_head": {}, "evolving": {}}, measures=(("training", "relative time"),))
+    here, other = ({("training", "minutes an epoch"): (minutes, "")} for minutes in (4.0, 0.5))
+    monkeypatch.setattr(sweep, "find", lambda recipe, cell, config: dataclasses.replace(cell, scores=here))
+    config, _ = planned("--runs", str(tmp_path), "--heads", "2", "--quick", "--attentions", "multi_head", "evolving")
+    for of_first, times in ((other, 0), ({}, 2)):
+        cells = [(Cell("multi_head", "", 0, of_first), config), (Cell("evolving", "", 0), config)]
+        sweep.sweep(sweep.TRANSLATE, table, cells, tmp_path, table_only=True)
+        assert (tmp_path / "sweep.csv").read_text().count("relative time") == times
 
 
 def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
