@@ -19,7 +19,7 @@ class MatthewsCorrelationCoefficient(keras.metrics.Metric):
 
     Call arguments:
         y_true, y_pred: one-hot, probabilities or logits `(B, num_classes)`; or labels `(B,)` or `(B, 1)`, or, with two
-            classes, probabilities of class 1, which is predicted above 0.5.
+            classes, probabilities of class 1, which is predicted above 0.5. True labels below 0 are left out.
         sample_weight: `(B,)` or `(B, 1)`. Default `None`: all 1.
 
     Raises:
@@ -35,7 +35,7 @@ class MatthewsCorrelationCoefficient(keras.metrics.Metric):
         if num_classes < 2:
             raise ValueError(f"`num_classes` must be at least 2. Received: num_classes={num_classes}")
         self.num_classes = num_classes
-        self.confusion = self.add_variable((num_classes, num_classes), "zeros", name="confusion")
+        self.confusion = self.add_variable((num_classes, num_classes), "zeros", self.dtype, name="confusion")
 
     def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
         true, predicted = self._labels("y_true", y_true), self._labels("y_pred", y_pred)
@@ -55,7 +55,10 @@ class MatthewsCorrelationCoefficient(keras.metrics.Metric):
                 f"Received: {name} of shape {tuple(values.shape)}"
             )
         values = ops.reshape(values, (-1,))
-        return ops.cast(ops.greater(values, 0.5) if self.num_classes == 2 else values, "int32")
+        if self.num_classes == 2:
+            positive = ops.greater(values, 0.5)
+            values = ops.where(ops.less(values, 0), -1, positive) if name == "y_true" else positive
+        return ops.cast(values, "int32")
 
     def result(self) -> Tensor:
         true, predicted = ops.sum(self.confusion, axis=1), ops.sum(self.confusion, axis=0)

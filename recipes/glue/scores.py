@@ -44,7 +44,7 @@ class NumberScore(keras.metrics.Metric):
 
     def __init__(self, name="score", dtype="float64"):  # variances are small differences of large sums
         super().__init__(name=name, dtype=dtype)
-        self.sums = self.add_variable((6,), "zeros", name="sums")
+        self.sums = self.add_variable((6,), "zeros", self.dtype, name="sums")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         x, y = (ops.reshape(ops.cast(values, self.dtype), (-1,)) for values in (y_true, y_pred))

@@ -65,6 +65,12 @@ def test_two_classes_by_hand():
     assert coefficient(2, [1, 0, 0, 0], [1, 1, 0, 0]) == pytest.approx(2 / np.sqrt(12))
 
 
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_true_labels_below_0_are_left_out(num_classes):
+    found = coefficient(num_classes, [1, 0, 0, 0, -1], [1, 1, 0, 0, 1])
+    assert found == coefficient(num_classes, [1, 0, 0, 0], [1, 1, 0, 0])
+
+
 def test_best_and_worst():
     assert coefficient(3, [0, 1, 2, 1], [0, 1, 2, 1]) == pytest.approx(1)
     assert coefficient(2, [0, 1, 0, 1], [1, 0, 1, 0]) == pytest.approx(-1)

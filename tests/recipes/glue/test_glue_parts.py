@@ -305,6 +305,9 @@ def test_the_score_of_numbers_while_learning():
     for part in (slice(15), slice(15, 40)):
         metric.update_state(labels[part], found[part], np.full(len(labels[part]), 3.0))
     np.testing.assert_allclose(metric.result(), 100 * stats.pearsonr(labels, found[:, 0]).statistic, rtol=1e-4)
+    years = (2000 + labels).astype("float32")
+    expected = 100 * stats.pearsonr(years.astype("float64"), found[:, 0]).statistic
+    np.testing.assert_allclose(NumberScore()(years, found), expected, rtol=1e-6)
     with refused("--score takes pearson, spearman", "f1"):
         targets_of(override(GlueConfig(), dict(task="stsb", score=("f1",))))
 
