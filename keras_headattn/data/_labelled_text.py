@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import pathlib
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -32,6 +32,10 @@ class Examples:
         """
         raise NotImplementedError
 
+    def _keys(self) -> Iterable[Hashable]:
+        """Returns a key for each example; examples of one key stay together in `split`."""
+        return range(len(self))
+
     def sample(self, size: int | None, seed: int = 0) -> Self:
         """Returns a random sample of the examples, in their order.
 
@@ -44,10 +48,10 @@ class Examples:
         return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:size]))
 
     def split(self, shares: Sequence[float], seed: int = 0) -> list[Self]:
-        """Splits the examples at random into disjoint parts, in their order.
+        """Splits the examples at random into disjoint parts, in their order. Copies of a text stay together.
 
         Args:
-            shares: share of each part but the first, which gets the rest.
+            shares: share of each part but the first, which gets the rest, of the different texts.
             seed: int.
 
         Raises:
@@ -55,15 +59,19 @@ class Examples:
         """
         if sum(shares) >= 1:
             raise ValueError(f"`shares`, without the first part's, must add up to less than 1. Received: {shares}")
-        order = np.random.default_rng(seed).permutation(len(self))
-        ends = np.cumsum([0, *(round(share * len(self)) for share in shares)])
+        copies: dict[Hashable, list[int]] = {}
+        for index, key in enumerate(self._keys()):
+            copies.setdefault(key, []).append(index)
+        groups = list(copies.values())
+        order = np.random.default_rng(seed).permutation(len(groups))
+        ends = np.cumsum([0, *(max(1, round(share * len(groups))) for share in shares)])
         parts = [order[ends[-1] :], *(order[start:end] for start, end in zip(ends, ends[1:], strict=False))]
         if not all(map(len, parts)):
             raise ValueError(
                 "The examples are too few to be split: give more, or files for validation and test. "
-                f"Received: {len(self)} for shares of {shares}"
+                f"Received: {len(groups)} different texts for shares of {shares}"
             )
-        return [self.take(sorted(part)) for part in parts]
+        return [self.take(sorted(itertools.chain(*(groups[index] for index in part)))) for part in parts]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +125,9 @@ class LabelledText(Examples):
             return None if values is None else [values[index] for index in indices]
 
         return type(self)(some(self.texts), some(self.labels), self.name, some(self.second_texts))
+
+    def _keys(self):
+        return zip(*filter(None, (self.texts, self.second_texts)), strict=True)
 
     def without(self, labels: Collection[str]) -> "LabelledText":
         """Returns the examples that have none of these labels.

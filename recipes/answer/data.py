@@ -1,7 +1,5 @@
 """The questions that the settings name."""
 
-import numpy as np
-
 from recipes.answer.demo import number_questions
 from recipes.answer.squad import Question, Questions, read_squad
 from recipes.engine.data import Corpora, load_tfds, named_files
@@ -21,7 +19,7 @@ def read_corpora(config):
         if config.validation_files:
             validation = _joined(config.validation_files)
         else:
-            train, validation = _split(train, config.validation_share or VALIDATION_SHARE, config.split_seed)
+            train, validation = train.split([config.validation_share or VALIDATION_SHARE], config.split_seed)
         corpora = Corpora(train, validation, read_tests(config) or {"dev": validation})
 
     def chosen(questions):
@@ -41,17 +39,6 @@ def read_tests(config, files=None):
 def _joined(files):
     parts = [read_squad(file) for file in files]
     return Questions([row for part in parts for row in part.rows], parts[0].name)
-
-
-def _split(questions, share, seed):
-    """Splits questions at random into two parts with no context in common."""
-    contexts = list(dict.fromkeys(row.context for row in questions.rows))
-    order = np.random.default_rng(seed).permutation(len(contexts))
-    held = {contexts[index] for index in order[: max(1, round(share * len(contexts)))]}
-    parts = [[row for row in questions.rows if (row.context in held) == is_held] for is_held in (False, True)]
-    if not all(parts):
-        raise ValueError(f"A share for validation needs two contexts or more. Received: {questions.name}")
-    return [Questions(part, questions.name) for part in parts]
 
 
 def _read_tfds(name, split):

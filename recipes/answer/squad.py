@@ -50,6 +50,9 @@ class Questions(Examples):
         """
         return dataclasses.replace(self, rows=[self.rows[index] for index in indices])
 
+    def _keys(self):
+        return [row.context for row in self.rows]
+
 
 def read_squad(path: Path) -> Questions:
     """Reads questions of a JSON file of SQuAD 1.1 or 2.0.

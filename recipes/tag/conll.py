@@ -43,6 +43,9 @@ class TaggedText(Examples):
         words, tags = ([side[index] for index in indices] for side in (self.words, self.tags))
         return type(self)(words, tags, self.name)
 
+    def _keys(self):
+        return map(tuple, self.words)
+
 
 def read_conll(
     files: Sequence[Path],

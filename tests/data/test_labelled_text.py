@@ -106,6 +106,13 @@ def test_parts_have_nothing_in_common():
     assert set(whole.without(["b"]).labels) == {"a"}
 
 
+def test_copies_of_a_text_stay_together():
+    whole = LabelledText([str(n % 20) for n in range(100)], [str(n) for n in range(100)], "demo")
+    parts = whole.split([0.2, 0.1])
+    assert [len(part) for part in parts] == [70, 20, 10]
+    assert sum(len(set(part.texts)) for part in parts) == 20
+
+
 def test_real_layouts(shared_data):
     folder = shared_data / "sentence_classification"
     found = read_labelled([folder / "stsa.fine.train"], "text", "label", format="label_text")

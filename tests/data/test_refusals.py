@@ -41,7 +41,7 @@ test_others = refusals(
     (lambda: data.pack_ids([[1], [1] * 5], 4), "ids", "5 ids for length=4"),
     (lambda: data.pack_ids([], 0), "length", "length=0"),
     (lambda: data.ParallelCorpus(["a", "b"], ["c"], "demo"), "target", "2 source and 1 target lines in demo"),
-    (lambda: data.LabelledText(["a", "b"], ["c", "d"], "demo").split([0.001]), "examples", "2 for shares of [0.001]"),
+    (lambda: data.LabelledText(["a", "a"], ["c", "d"], "demo").split([0.1]), "examples", "1 different texts for"),
     (lambda: data.LabelledText(["a"] * 9, ["c"] * 9, "demo").split([0.8, 0.1, 0.1]), "shares", "[0.8, 0.1, 0.1]"),
 )
 

@@ -124,7 +124,8 @@ def test_accuracy_of_a_classifier_of_maps(runs, capsys):
 
 def test_maps_of_a_text_in_runs_of_glue(tmp_path, capsys, figures):
     """Plain attention, and below it evolving attention with its two parts, layer by layer."""
-    (tmp_path / "data.csv").write_text("text,label\n" + "one two three,0\nthree two one,1\n" * 10)
+    rows = (f"one{' two' * row} three,0\nthree{' two' * row} one,1\n" for row in range(1, 11))
+    (tmp_path / "data.csv").write_text("text,label\n" + "".join(rows))
     for attention in ("multi_head", "evolving"):
         values = dict(train=(str(tmp_path / "data.csv"),), text_column="text", label_column="label", size="bert_tiny")
         config = override(GlueConfig(), values | {"attention": attention, "run": str(tmp_path / attention)})

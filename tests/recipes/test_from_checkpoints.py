@@ -77,7 +77,8 @@ def test_rationales(checkpoint, documents, tmp_path, monkeypatch, capsys):
 
 def test_other_heads(checkpoint, tmp_path):
     """A run says once, in a line, which option keeps what the checkpoint computes."""
-    (tmp_path / "texts.csv").write_text("text,label\n" + "the plot was dull .,a\nit was good .,b\n" * 20)
+    rows = (f"the plot was dull{' .' * row},a\nit was good{' .' * row},b\n" for row in range(20))
+    (tmp_path / "texts.csv").write_text("text,label\n" + "".join(rows))
     given = ["--train", tmp_path / "texts.csv", "--checkpoint", checkpoint[0], "--attention", "talking_heads"]
     given += ["--epochs", 1, "--max-length", 20, "--export", "none", "--dry-run"]
     for arguments in ([], ["--attention-arguments", "mixing_initializer=identity"]):

@@ -100,7 +100,7 @@ def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys
     (tmp_path / "run" / "results" / "old").mkdir(parents=True)
     Run(tmp_path / "run", RECIPE).save_config(config_of(table))
     good = table.read_text()
-    table.write_text("review,second,stars\n" + "red,blue,1\n" * 60)
+    table.write_text("review,second,stars\n" + "".join(f"red {row},blue,1\n" for row in range(60)))
     config = config_of(table, epochs=1, seed=3)
     save_config(config, tmp_path / "settings.json", "classify")
     with pytest.raises(SystemExit, match="data.csv must have two labels"):

@@ -38,7 +38,8 @@ def images(folder, names=("cat", "dog")):
 
 def texts(folder):
     path = folder / "a.csv"
-    path.write_text("text,label\n" + "".join(f"a {word} film,{word}\n" for word in ["good", "bad"] * 20))
+    words = ["good", "bad"] * 20
+    path.write_text("text,label\n" + "".join(f"a {word} film {row},{word}\n" for row, word in enumerate(words)))
     return classify.RECIPE, {"train": (str(path),)}, path
 
 

@@ -46,7 +46,7 @@ def test_nothing_is_said_of_others(config, parameters, examples):
 
 
 def test_a_run_begins_with_the_remark(tmp_path, capsys):
-    lines = [f"word{number % 7} word{number % 5}\t{number % 2}" for number in range(40)]
+    lines = [f"word{number % 8} word{number % 5}\t{number % 2}" for number in range(40)]
     (tmp_path / "texts.tsv").write_text("\n".join(["text\tlabel", *lines]))
     size = ["--pooling-dim", "8", "--model-arguments", "mlp_dim=1000", "embedding_dim=8", "hidden_dim=8"]
     arguments = ["--train", tmp_path / "texts.tsv", *size, "--run", tmp_path / "run", "--export", "none"]

@@ -99,7 +99,8 @@ def test_conll_files(tmp_path):
     (tmp_path / "ud.conllu").write_text("# text = a b\n1\ta c\t_\tX\n2\tb\t_\tY\n\n")
     found = read_conll([tmp_path / "ud.conllu"], word_column=2, delimiter="\t")
     assert found.words == [["a c", "b"]] and found.tags == [["X", "Y"]]
-    assert len(TaggedText([["a"]] * 9, [["O"]] * 9, "x").split([0.3])[1]) == 3
+    sides = TaggedText([["a"], ["b"], ["c"]] * 3, [["O"]] * 9, "x").split([0.3])
+    assert len(sides[1]) == 3 and sides[1].words[0] not in sides[0].words
 
 
 UNIVERSAL = """# newpar

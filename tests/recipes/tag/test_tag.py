@@ -63,7 +63,7 @@ def test_others_are_evaluated_and_predicted(quick, recipe, tmp_path):
 
 
 def test_its_encoder_is_a_checkpoint(quick, recipe, tmp_path, capsys):
-    (tmp_path / "a.conll").write_text("Ada B-PER\nslept O\n\n" * 20)
+    (tmp_path / "a.conll").write_text("Ada B-PER\nslept O\n\nBob B-PER\nate O\n\n" * 10)
     given = ["--train", tmp_path / "a.conll", "--checkpoint", quick[0] / "run", "--epochs", 1, "--quiet"]
     printed = recipe(*given, "--run", tmp_path / "run", "--export", "none", "--max-length", 16)
     assert printed.startswith("dev: score ")
