@@ -5,6 +5,7 @@ import contextlib
 import functools
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -22,7 +23,9 @@ MOST_FLOAT = (2 - 2**-23) * 2.0**127  # the largest number of float32
 
 
 def read_lines(path: Path, strip: bool = True, encoding: str | None = None, errors: str = "strict") -> Iterator[str]:
-    """Yields the lines of a text file, plain or `.gz`, without byte order mark; only line feeds end lines.
+    """Yields the lines of a text file, plain or `.gz`, without byte order mark.
+
+    Line feeds alone end lines; in a file that has none, carriage returns do.
 
     Args:
         path: path of the file.
@@ -101,20 +104,24 @@ def decode_lines(
     errors: str = "strict",
 ) -> Iterator[str]:
     """Yields the lines of an open binary file, see `read_lines`; `name` is for errors."""
-    if encoding and "\n".encode(encoding) != b"\n":  # as of UTF-16, whose line feeds are more than a byte
-        for line in _decode_stream(file, name, encoding, errors):
-            yield line.strip() if strip else line
-        return
+    is_wide = encoding and "\n".encode(encoding) != b"\n"  # as of UTF-16, whose line feeds are more than a byte
+    lines = (_decode_stream if is_wide else _decode_each)(file, name, encoding, errors)
+    first = next(lines, "").removeprefix("\ufeff")
+    for line in itertools.chain([first], lines) if first.endswith("\n") else io.StringIO(first, newline="\r"):
+        yield line.strip() if strip else line
+
+
+def _decode_each(file, name, encoding, errors):
+    """Yields the lines of a file whose bytes can be split at line feeds."""
     for line_number, line in enumerate(bounded_lines(file, name), 1):
         try:
-            text = line.decode(encoding or "utf-8", errors).removeprefix("\ufeff")
+            yield line.decode(encoding or "utf-8", errors)
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{name}, line {line_number} is not {(encoding or 'utf-8').upper()}. "
                 f"{_advice(line, line_number, encoding)} Received: byte 0x{line[error.start]:02x} at "
                 f"position {error.start + 1} of the line"
             ) from error
-        yield text.strip() if strip else text
 
 
 def bounded_lines(file: BinaryIO | gzip.GzipFile, name: Path) -> Iterator[bytes]:
@@ -148,10 +155,10 @@ def _decode_stream(file, name, encoding, errors):
             ) from error
         *lines, rest = rest.split("\n")
         for line in lines:
-            yield line.removeprefix("\ufeff") + "\n"
+            yield line + "\n"
             line_number += 1
     if rest:
-        yield rest.removeprefix("\ufeff")
+        yield rest
 
 
 def parse_number(text: str) -> float:

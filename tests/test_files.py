@@ -111,6 +111,18 @@ def test_lines_of_wide_characters(tmp_path, encoding):
     assert list(read_lines(path, encoding=encoding)) == ["a" if encoding == "cp500" else "a\u010a\u0a0a", "", "b"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+@pytest.mark.parametrize("text, expected", [
+    ("\ufeffa\n\ufeffb\n", ["a\n", "\ufeffb\n"]),  # the first is a byte order mark
+    ("a\rb\rc", ["a\r", "b\r", "c"]),
+    ("a\rb\r\nc\r", ["a\rb\r\n", "c\r"]),
+    ("", []),
+])  # fmt: skip
+def test_marks_and_carriage_returns(tmp_path, encoding, text, expected):
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    assert list(read_lines(tmp_path / "a.txt", strip=False, encoding=encoding)) == expected
+
+
 def test_lines_in_another_encoding(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("a\nb".encode("utf-16"))

@@ -126,7 +126,7 @@ def split_words(strings: tf.Tensor, lowercase: bool = True) -> tf.RaggedTensor:
     [[b'it', b"'s", b'3.5', b'km', b',', b'is', b"n't", b'it', b'?']]
     """
     # Before TensorFlow's `lower`, which ends a string at a NUL.
-    strings = tf.strings.regex_replace(strings, r"[\p{Z}\p{Cc}]", " ")
+    strings = tf.strings.regex_replace(strings, r"[\p{Z}\p{Cc}\x{FEFF}]", " ")
     if lowercase:
         strings = tf.strings.lower(strings, encoding="utf-8")
     strings = tf.strings.regex_replace(strings, "\N{RIGHT SINGLE QUOTATION MARK}", "'")

@@ -24,6 +24,7 @@ def texts(sentence, **options):
         ("", "<unk>"),
         (" \t ", "<unk>"),
         ("Cat\0does\0\0n't", "cat does n't"),
+        ("cat \ufeffcat", "cat cat"),
     ],
 )
 def test_words(sentence, expected):
