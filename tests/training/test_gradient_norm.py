@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.training import GradientNorm, Model, make_strategy
+from tests.training.resuming import Kill, Killed, fit
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 4)).astype("float32")
@@ -51,6 +52,21 @@ def test_steps_that_the_loss_scale_skips_do_not_count():
     overflowing = np.concatenate([Y[:12], np.full((4, 3), 3e38, "float32")])
     model, history = train(OPTIMIZERS["loss_scale"], overflowing)
     np.testing.assert_allclose(history["gradient_norm"], [np.mean(norms(model)[:3])], rtol=1e-5)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_interrupted_epoch_counts_as_a_whole(tmp_path, replicas):
+    def model():
+        with make_strategy(replicas).scope():
+            inputs = keras.Input((4,))
+            model = Model(inputs, keras.layers.Dense(2, "tanh", kernel_initializer="ones")(inputs))
+            model.compile("sgd", "mse")
+        return model
+
+    with pytest.raises(Killed):
+        fit(model(), tmp_path / "a", 2, [GradientNorm(), Kill(9, "on_train_batch_end")], every=1)
+    histories = [fit(model(), tmp_path / name, 2, [GradientNorm()], every=1).history for name in "ab"]
+    assert histories[0] == histories[1]
 
 
 def test_training_afterwards_goes_without():

@@ -45,11 +45,17 @@ class GradientNorm(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._mean.reset_state()
+        self._sums = [0.0, 0.0]
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        # Plain data, which `Resume` saves.
+        self._sums = [total + float(1 * part) for total, part in zip(self._sums, self._mean.variables, strict=True)]
+        self._mean.reset_state()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
-        norm = float(self._mean.result())
-        if norm > 0:  # else the epoch was trained before an interruption
-            logs["gradient_norm"] = norm
+        total, count = self._sums
+        if count:
+            logs["gradient_norm"] = total / count
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         self.model.unobserve_gradients(self._update)
