@@ -96,6 +96,12 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"
             )
 
+    def unused(self, given):
+        reasons = {"label_smoothing": "is for classes, not for numbers"} if self.predict == "number" else {}
+        if self.encoder == "naive_bayes":
+            reasons |= dict.fromkeys(("embeddings", "model_arguments"), "is not for --encoder naive_bayes")
+        return reasons
+
     def _check_without_heads(self):
         for name in ("repulsive", "attention_regularizer"):
             if getattr(self, name) != "none":

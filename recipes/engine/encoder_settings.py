@@ -42,6 +42,9 @@ class Encoder:
         128, "largest number of word pieces of a text or a pair, of which the longer text is cut first", at_least=8
     )
 
+    def unused(self, given):
+        return {"vocabulary_size": "is that of --checkpoint"} if self.checkpoint else {}
+
 
 @settings(
     epochs=option(3, "passes over the data; the learning rate is 0 after the last one", at_least=1),

@@ -59,7 +59,8 @@ class Heads:
     )
 
     def unused(self, given):
-        return {} if self.repulsive != "none" else {"repulsive_arguments": "is for --repulsive"}
+        names = [name for name in ("repulsive", "attention_regularizer") if getattr(self, name) == "none"]
+        return {f"{name}_arguments": f"is for {flag(name)}" for name in names}
 
 
 def model_arguments(*models, **defaults):

@@ -4,6 +4,7 @@ from keras_headattn.models import EncoderClassifier
 from recipes.engine.config import option, settings
 from recipes.engine.data import named_files
 from recipes.engine.encoder_settings import Encoder, FineTuning, head_arguments
+from recipes.engine.encoders import model_type
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.settings import Settings, Smoothing
 from recipes.engine.texts.settings import COLUMNS, Texts
@@ -113,6 +114,8 @@ class GlueConfig(Data, Model, FineTuning, Smoothing):
             reasons["splits"] = "is only for texts of your own, not for GLUE"
         elif self.task:
             reasons["predict"] = f"is only for texts of your own, not for --task {self.task}"
+        if self.predicts == "number" and not (self.checkpoint and "t5" in model_type(self.checkpoint)):
+            reasons["label_smoothing"] = "is for classes, not for numbers"
         return reasons
 
     @property

@@ -279,6 +279,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
         files = given.get("test", self.test)
         reasons = dict.fromkeys(OF_PRETRAINED, "is that of --pretrained") if self.pretrained else {}
         reasons |= dict.fromkeys(OF_VOCABULARY, "is that of --vocabulary") if self.vocabulary else {}
+        if self.vocabulary and not self.truecase:
+            reasons["vocabulary_sentences"] = "is that of --vocabulary"
         if "yisi" not in self.metrics:
             reasons["embeddings"] = "is for --metrics yisi"
         if "comet" not in self.metrics:

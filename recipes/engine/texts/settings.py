@@ -73,6 +73,8 @@ class Texts(TextFiles, Examples):
             reasons["header"] = "is only for csv and tsv"
         if self.predict != "labels":
             reasons["label_separator"] = "is for --predict labels"
+        if self.predicts == "number":
+            reasons["labels"] = "is for classes, not for numbers"
         return reasons
 
     @property

@@ -36,6 +36,8 @@ class Classes:
         names = sorted(cls((), **options)._names(corpus))
         if len(names) < 2:
             raise ValueError(f"{corpus.name} must have two labels or more. Received: {', '.join(names)}")
+        if broken := [name for name in names if "\n" in name]:
+            raise ValueError(f"Labels of {corpus.name} must have no line breaks. Received: {broken[0]!r}")
         if all(name.removeprefix("-").isdecimal() for name in names):
             names.sort(key=int)
         elif len(names) > 10 and all(map(is_number, names)):

@@ -4,6 +4,7 @@ import argparse
 
 import pytest
 
+from recipes.answer import __main__ as answer
 from recipes.classify import __main__ as classify
 from recipes.engine.config import override
 from recipes.engine.texts.explaining import explain_command
@@ -34,7 +35,16 @@ def with_options(recipe, settings, given):
     (translate, FILES, {"comet_model": "x"}, "--comet-model is for --metrics comet"),
     (translate, FILES, {"columns": (2, 1)}, "--columns"),
     (translate, FILES | {"pretrained": "x"}, {"vocabulary_size": 99}, "--vocabulary-size is that of --pretrained"),
+    (translate, FILES | {"vocabulary": ("x",)}, {"vocabulary_sentences": 9}, "--vocabulary-sentences is that of"),
     (classify, TABLE, {"splits": {"test": "test"}}, "--splits"),
+    (classify, TABLE, {"attention_regularizer_arguments": {"weight": 1.0}}, "is for --attention-regularizer"),
+    (classify, TABLE | {"encoder": "naive_bayes"}, {"embeddings": "x.vec"}, "--embeddings is not for"),
+    (classify, TABLE | {"encoder": "naive_bayes"}, {"model_arguments": {"dropout": 0.1}}, "--model-arguments is not"),
+    (classify, TABLE | {"predict": "number"}, {"labels": ("a", "b")}, "--labels is for classes"),
+    (classify, TABLE | {"predict": "number"}, {"label_smoothing": 0.1}, "--label-smoothing is for classes"),
+    (glue, TABLE | {"task": "stsb"}, {"label_smoothing": 0.1}, "--label-smoothing is for classes"),
+    (glue, TABLE | {"checkpoint": "x"}, {"vocabulary_size": 99}, "--vocabulary-size is that of --checkpoint"),
+    (answer, TABLE | {"checkpoint": "x"}, {"vocabulary_size": 99}, "--vocabulary-size is that of --checkpoint"),
     (classify, {"tfds": "x"}, {"format": "csv"}, "--format"),
     (classify, {"tfds": "x"}, {"tfds": "y", **TEST}, "--tfds and --test"),
     (classify, EMBEDDED, {"text_column": "x"}, "--text-column"),
@@ -59,6 +69,11 @@ def test_options_without_an_effect(recipe, settings, given, options):
         (translate, FILES, {"iwslt": "x", "splits": {"test": "y"}}),
         (translate, FILES, {"columns": (2, 1), "test": ("a.tsv",)}),
         (translate, {}, {"test": ("a", "b")}),
+        (
+            translate,
+            FILES | {"vocabulary": ("x",), "moses": True},
+            {"truecase": True, "vocabulary_sentences": 9},
+        ),
         (classify, {"tfds": "x"}, {"text_column": "y", "splits": {"test": "test"}}),
         (classify, EMBEDDED, {"text_column": "y", "format": "csv", **TEST}),
         (glue, TABLE | {"task": "cola"}, {"encoding": "latin-1"}),
