@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import itertools
 import pathlib
+import re
 import sys
 import tarfile
 import tempfile
@@ -43,7 +44,7 @@ from recipes.lm.synthetic import COUNTS, TASKS
 from recipes.lm.tasks import read_tasks
 
 ENDING = "[.][a-z]+"  # of a test set's file, which its name lacks
-VALIDATION = "validation"  # the name of the test set where there is no other
+VALIDATION = "validation"  # the name of the results of the validation set
 DOCUMENTS = {"train": 400, "validation": 40, "test": 40}  # of the synthetic task
 BLOCKS, BLOCK = 256, 4_096  # blocks of a token file that its checksum covers, and ids of each
 CHECKED = 2**20  # ids that are compared with the vocabulary before training
@@ -63,21 +64,22 @@ def read_corpora(config):
         validation = read_source(config, config.validation_files)
     else:
         train, validation = split_off(train, config.validation_share or VALIDATION_SHARE)
-    return Corpora(train, validation, read_tests(config) or {VALIDATION: validation})
+    return Corpora(train, validation, {VALIDATION: validation} | read_tests(config))
 
 
 def read_tests(config, files=None, tokenizer=None):
     """Reads the test sets of files, or for `None` those of the settings: dictionary by name."""
     if files is None and not config.train:
         return {"test": read_corpora(config).tests["test"]}
-    configured = named_files(config.test, ENDING)
-    names = configured or [VALIDATION if config.train else "test"]  # that the run has scored
+    configured = named_apart(named_files(config.test, ENDING), [VALIDATION])
+    names = [VALIDATION, *configured] if config.train else ["test"]  # that the run has scored
     selected = configured if files is None else named_apart(named_files(files, ENDING), names)
     return {name: read_source(config, paths, tokenizer) for name, paths in selected.items()}
 
 
 def read_source(config, paths, tokenizer=None):
     """Reads text files as a list of documents, or a token file as `TokenFile`."""
+    check_marks(config, tokenizer or given_tokenizer(config), paths)
     if is_tokens(*paths):
         if len(paths) > 1:
             raise ValueError(f"Give text files, or one token file. Received: {' '.join(paths)}")
@@ -147,8 +149,12 @@ def read_file(path, kind):
 
 def read_text(file, name, kind):
     """Yields the documents of an open file; see `read_documents`."""
-    kind = kind or ("record" if str(name).removesuffix(".gz").endswith(".jsonl") else "file")
-    yield from split_lines(decode_lines(file, name, strip=False, errors="replace"), kind, name)
+    yield from split_lines(decode_lines(file, name, strip=False, errors="replace"), kind_of(name, kind), name)
+
+
+def kind_of(name, kind):
+    """Returns the kind of a file's documents: `kind`, or for `None` that of its name."""
+    return kind or ("record" if re.search(r"[.]tfrecord[^/]*$|[.]jsonl([.]gz)?$", str(name)) else "file")
 
 
 def read_records(path):
@@ -292,18 +298,25 @@ def naming(name):
         raise ValueError(f"{name}: {error} Or give --tokenizer bytes or byte_pairs.") from None
 
 
+def check_marks(config, tokenizer, paths):
+    """Checks that the tokenizer has a token that begins or ends documents, if it must; `None` if it is learned."""
+    has_marks = config.tokenizer == "byte_pairs" if tokenizer is None else max(tokenizer.bos_id, tokenizer.eos_id) >= 0
+    files = (file for path in paths for file, _ in files_below(path))
+    if not has_marks and (config.marks_documents or any(kind_of(file, config.documents) != "file" for file in files)):
+        raise ValueError(
+            "--rows documents, --separate-documents and documents smaller than a file need a tokenizer that marks "
+            f"documents: give --tokenizer bytes or byte_pairs. Received: tokenizer={config.tokenizer}"
+        )
+
+
 def check_files(config):
     """Checks that the files of a run can be opened, reads tasks, and compares the tokenizer with what it is for."""
     if config.checkpoint:
         check_checkpoint(config.checkpoint, "--checkpoint", "openai-community/gpt2")
     tokenizer = given_tokenizer(config)
-    if config.marks_documents and tokenizer is not None and max(tokenizer.bos_id, tokenizer.eos_id) < 0:
-        raise ValueError(
-            "--rows documents and --separate-documents need a tokenizer with a beginning or an end token: give "
-            f"--tokenizer bytes or byte_pairs. Received: {config.tokenizer}"
-        )
     read_tasks(config.tasks, config.shots)
     for paths in (config.train, config.validation_files, *([path] for path in config.test)):
+        check_marks(config, tokenizer, paths)
         if is_tokens(*paths):
             read_source(config, paths, tokenizer)
         for path, _ in itertools.chain.from_iterable(map(files_below, paths)):

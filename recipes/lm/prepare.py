@@ -11,7 +11,7 @@ from keras_headattn.data import Sentences, write_tokens
 from recipes.engine.config import add_options
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import given_settings
-from recipes.lm.data import is_tokens, make_tokenizer, naming, read_documents
+from recipes.lm.data import check_files, is_tokens, make_tokenizer, naming, read_documents
 from recipes.lm.settings import LmConfig
 
 SETTINGS = ("documents", "tokenizer", "vocabulary_size", "checkpoint")
@@ -33,7 +33,7 @@ def add_prepare(parser):
 def prepare(options):
     """Writes the documents of text files as a token file, with its tokenizer beside it."""
     given, output = given_settings(options, SETTINGS), pathlib.Path(options.output)
-    config = LmConfig(**given)
+    config = LmConfig(**given, train=tuple(options.files))
     config.refuse_unused(given)
     check_local("OUTPUT", output)
     if output.suffix != ".bin" or is_tokens(*options.files):
@@ -42,6 +42,7 @@ def prepare(options):
             f"Received: {' '.join(options.files)} and {output}"
         )
     quiet_tensorflow()
+    check_files(config)
     for path in options.files:
         next(read_documents(path, config.documents))  # one that cannot be read is reported now
     texts = Sentences(lambda: itertools.chain.from_iterable(read_documents(p, config.documents) for p in options.files))

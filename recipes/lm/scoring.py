@@ -15,15 +15,17 @@ from recipes.lm.tasks import score_items
 
 DRAWS = 1_000  # of the bootstrap
 SHORTEST = 16  # tokens of a row
+FEWEST = 20  # values with an interval: of fewer the bootstrap's is too narrow
 
 
 def write_scores(run, name, scores):
-    """Prints scores and writes them; `scores` is a dictionary of name to value and 95 % interval."""
-    record = {
-        key: {"value": value, "signature": "", "interval": list(interval)} for key, (value, interval) in scores.items()
-    }
+    """Prints scores and writes them; `scores` is a dictionary of name to value and 95 % interval, or `None`."""
+    record = {key: {"value": value, "signature": "", "interval": interval} for key, (value, interval) in scores.items()}
     write_atomically(run.results / name / "scores.json", (json.dumps(record, indent=1) + "\n").encode())
-    shown = (f"{key} {value:.4f} ({low:.4f} to {high:.4f})" for key, (value, (low, high)) in scores.items())
+    shown = (
+        f"{key} {value:.4f}" + (f" ({interval[0]:.4f} to {interval[1]:.4f})" if interval else "")
+        for key, (value, interval) in scores.items()
+    )
     print(f"{name}: " + ", ".join(shown))
 
 
@@ -40,7 +42,7 @@ def score_text(model, tokenizer, config, name, corpus):
     parts = [part.mean() for part in np.array_split(losses, max(1, len(losses) // length))]
     loss, interval = float(losses.mean()), interval_of(parts)
     bits = len(losses) / math.log(2) / int(sizes.sum())
-    bits_per_byte = loss * bits, [bound * bits for bound in interval]
+    bits_per_byte = loss * bits, interval and [bound * bits for bound in interval]
     return {"loss": (loss, interval), "perplexity": exponential(loss, interval), "bits_per_byte": bits_per_byte}
 
 
@@ -81,8 +83,9 @@ def score_synthetic(model, tokenizer, config, text):
 
 
 def exponential(value, interval):
-    """Returns the exponential of a value and of its interval."""
-    return math.exp(value), [math.exp(bound) for bound in interval]
+    """Returns the exponential of a value and of its interval, infinite beyond the largest float."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(value)), interval and np.exp(interval).tolist()
 
 
 def mean_of(values):
@@ -91,7 +94,9 @@ def mean_of(values):
 
 
 def interval_of(values):
-    """Returns the 95 % interval of the mean of independent values, by bootstrap."""
+    """Returns the 95 % interval of the mean of independent values, by bootstrap; `None` for few values."""
+    if len(values) < FEWEST:
+        return None
     values, rng = np.asarray(values), np.random.default_rng(0)
     means = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(DRAWS)]
     return np.quantile(means, (0.025, 0.975)).tolist()

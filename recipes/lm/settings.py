@@ -97,7 +97,7 @@ class Text(Files):
     @property
     def marks_documents(self):
         """True if the tokenizer must have a token that begins or ends documents."""
-        return self.rows == "documents" or self.separate_documents
+        return self.rows == "documents" or self.separate_documents or self.documents not in (None, "file")
 
     @property
     def row_length(self):
@@ -107,6 +107,11 @@ class Text(Files):
     def unused(self, given):
         of_texts = ("length", "stride", "documents", "rows", "separate_documents")
         reasons = dict.fromkeys(of_texts, "is for texts, not for --synthetic") if self.synthetic else {}
+        files = (*self.train, *self.validation_files, *given.get("test", self.test))
+        if files and all(str(file).endswith(".bin") for file in files):
+            reasons["documents"] = "is for text files, not for token files"
+        if self.tokenizer != "byte_pairs":
+            reasons["vocabulary_size"] = "is for --tokenizer byte_pairs"
         return reasons if self.tasks else reasons | {"shots": "is for --tasks"}
 
 
@@ -171,11 +176,6 @@ class LmConfig(Text, Model, NamedSizes, Settings):
             raise ValueError(
                 "--tokenizer must be characters, bytes, byte_pairs, or a tokenizer.json or tokenizer.model. "
                 f"Received: {self.tokenizer}"
-            )
-        if self.marks_documents and self.tokenizer == "characters" and not self.checkpoint:
-            raise ValueError(
-                "--rows documents and --separate-documents need a tokenizer that marks documents: give --tokenizer "
-                f"bytes or byte_pairs. Received: tokenizer={self.tokenizer}"
             )
         if self.stride is not None and self.stride > self.length:
             raise ValueError(

@@ -126,7 +126,8 @@ def test_token_files_hold_what_texts_do(files):
         for name in ("train", "validation"):
             ids = [ids_of(getattr(either, name), ByteTokenizer(), name) for either in (texts, corpora)]
             np.testing.assert_array_equal(*ids)
-        np.testing.assert_array_equal(corpora.tests["validation"].tokens, ids[0])
+        assert [*corpora.tests] == ["validation", "validation-2"]
+        np.testing.assert_array_equal(corpora.tests["validation-2"].tokens, ids[0])
     assert describe(corpora)["training"] == describe(texts)["training"] | {"examples": 9 * 21}
     tokens = config.changed({"train": (f"{files}/train.bin",), "validation": ("0.5",)})
     known = describe(read_corpora(tokens))
@@ -166,13 +167,18 @@ def test_scores_leave_out_marks_and_see_documents_apart(files):
     ("--train {files}/train.jsonl --tokenizer {files}/none.json", "no such file. Received: {files}/none.json"),
     ("--train {files}/train.jsonl --tokenizer words", "--tokenizer must be characters, bytes, byte_pairs"),
     ("--train {files}/train.jsonl --rows documents", "bytes or byte_pairs. Received: tokenizer=characters"),
-    ("--train {files}/train.jsonl --rows documents --tokenizer {files}/other.json", "byte_pairs. Received: {files}"),
+    ("--train {files}/train.jsonl --rows documents --tokenizer {files}/other.json", "Received: tokenizer={files}"),
+    ("--train {files}/train.jsonl", "bytes or byte_pairs. Received: tokenizer=characters"),
+    ("--built-in --documents line", "bytes or byte_pairs. Received: tokenizer=characters"),
+    ("--train {files}/train.bin --tokenizer bytes --documents line", "--documents is for text files"),
+    ("--train {files}/train.jsonl --tokenizer bytes --vocabulary-size 300", "--vocabulary-size is for --tokenizer"),
     ("--tokenizer bytes --separate-documents --attention evolving", "tell documents of a row apart"),
     ("--synthetic recall --documents line", "--documents is for texts, not for --synthetic"),
     ("prepare {files}/train.jsonl {files}/train.txt", "NAME.bin. Received: {files}/train.jsonl and {files}/train.txt"),
     ("prepare {files}/train.bin {files}/new.bin", "takes text files"),
     ("prepare {files}/none.txt {files}/new.bin", "No such file"),
     ("prepare {files}/train.jsonl {files}/new.bin --tokenizer {files}/other.json", "byte_pairs"),
+    ("prepare {files}/train.jsonl {files}/new.bin", "bytes or byte_pairs. Received: tokenizer=characters"),
 ])  # fmt: skip
 def test_refused_before_training(options, message, recipe, files):
     kept_tokenizer(files / "other.json", lambda: CharacterTokenizer("abc"))

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from keras_headattn.models import CausalLM
 from keras_headattn.text import ByteTokenizer, CharacterTokenizer
+from recipes.engine.run import Run
+from recipes.lm.__main__ import RECIPE
 from recipes.lm.configs import heads
-from recipes.lm.scoring import continuation_losses, interval_of, score_synthetic, score_text
+from recipes.lm.scoring import continuation_losses, exponential, interval_of, score_synthetic, score_text, write_task
 from recipes.lm.settings import LmConfig
 from recipes.lm.synthetic import COUNTS, TASKS
 from recipes.lm.tasks import read_task, read_tasks, score_items
@@ -135,6 +137,13 @@ def test_intervals():
     assert (low + high) / 2 == pytest.approx(samples[0].mean(), abs=0.05)
     assert high - low == pytest.approx(2 * 1.96 * 2 / math.sqrt(200), rel=0.15)
     assert 88 <= sum(low <= 3 <= high for low, high in map(interval_of, samples)) <= 99
+    assert interval_of(samples[0, :19]) is None and len(interval_of(samples[0, :20])) == 2
+
+
+def test_few_items_and_large_losses(tmp_path, capsys):
+    write_task(Run(tmp_path, RECIPE), "ends", {"accuracy": np.ones(3), "loss": np.full(3, 800.0)})
+    assert capsys.readouterr().out == "ends: accuracy 1.0000, loss 800.0000, perplexity inf\n"
+    assert exponential(700.0, [1.0, 710.0]) == (pytest.approx(math.exp(700)), [pytest.approx(math.e), math.inf])
 
 
 def test_the_interval_of_a_text_has_its_loss(model):
