@@ -147,11 +147,12 @@ def heads_table():
     memory = read_column("language_model_heads_memory", 2)
     of_low_rate, pairs = differences(cells, table, low_rate), paired_differences(cells, table, rate)
     rows = []
-    for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1]):
-        other, _, _, p_of_other = of_low_rate[name]
-        of_rate = [len(pairs[name]), f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
-        costs = [time[name].split(" ")[0], writing[name].split(" ")[0], memory[name], cached[name]]
-        rows.append([name, *of_rate, f"**{other:+.3f}**" if p_of_other < 0.05 else f"{other:+.3f}", *costs])
+    for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1][0]):
+        other, _, _, p_of_other = of_low_rate.get(name, [math.nan] * 4)
+        of_rate = [f"{mean:+.3f}", "–"] if math.isnan(p) else [f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
+        of_other = "–" if math.isnan(other) else f"**{other:+.3f}**" if p_of_other < 0.05 else f"{other:+.3f}"
+        costs = [column.get(name, "–").split(" ")[0] for column in (time, writing, memory, cached)]
+        rows.append([name, len(pairs[name]), *of_rate, of_other, *costs])
     header = ["heads", "seeds", "difference", "p", f"at {low_rate}", "time", "writing", "memory", "cache"]
     return timing.table(header, rows)
 
@@ -176,7 +177,7 @@ def draw_heads():
     all_axes = figure.subplots(1, len(costs), sharey=True)
     for axes, (label, texts) in zip(all_axes, costs.items(), strict=True):
         values = {name: float(text.split(" ")[0].replace(",", "")) for name, text in texts.items()}
-        shares = {name: values[name] / values["multi_head"] for name in found if found[name][0] < DRAWN}
+        shares = {name: values[name] / values["multi_head"] for name in found.keys() & values if found[name][0] < DRAWN}
         middle = (min(shares.values()) + max(shares.values())) / 2
         for name, x in shares.items():
             mean, _, _, p = found[name]
