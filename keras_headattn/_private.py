@@ -86,6 +86,13 @@ def autocast_scope():
     return contextlib.nullcontext() if scope is None else AutocastScope(scope.dtype)
 
 
+def assert_at_most(value, most, message):
+    """Ends a graph of TensorFlow with an error if a tensor is above `most`; other backends know all sizes."""
+    import tensorflow as tf
+
+    tf.debugging.assert_less_equal(value, most, message)
+
+
 def recurrence(step, inputs, states):
     """Returns the outputs `(B, m, ...)` of `step(input, states)` for each of the m inputs `(B, m, d)` in turn.
 

@@ -26,7 +26,7 @@ def sample(logits, shares):
     """
     *shape, size = sizes(logits)
     rows = ops.reshape(ops.stop_gradient(logits), (-1, size))
-    parts = ops.exp(rows - ops.max(rows, axis=-1, keepdims=True))
+    parts = ops.exp(rows - ops.max(rows, axis=-1, keepdims=True, initial=float("-inf")))
     num_blocks = -(-size // BLOCK)
     blocks = ops.reshape(ops.pad(parts, [(0, 0), (0, num_blocks * BLOCK - size)]), (-1, num_blocks, BLOCK))
     ends = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # (rows, num_blocks)
@@ -34,8 +34,9 @@ def sample(logits, shares):
     block = _count_below(ends, share, num_blocks)
     begin = ops.where(block > 0, ops.take_along_axis(ends, ops.maximum(block - 1, 0), axis=-1), 0.0)
     inside = ops.take_along_axis(blocks, block[..., None], axis=1)[:, 0]  # (rows, BLOCK)
-    token = BLOCK * block + _count_below(ops.cumsum(inside, axis=-1), share - begin, BLOCK)
-    return ops.reshape(ops.minimum(token, size - 1), shape)
+    last = ops.max(ops.where(inside > 0, ops.arange(BLOCK, dtype="int32"), 0), axis=-1, keepdims=True, initial=0)
+    token = _count_below(ops.cumsum(inside, axis=-1), share - begin, BLOCK)
+    return ops.reshape(BLOCK * block + ops.minimum(token, last), shape)  # sums may round above the last possible token
 
 
 def _count_below(ends, share, count):

@@ -127,7 +127,7 @@ def follow_prefix(constraints, log_probabilities, logits, index):
 
 def _penalize(penalty, logits, tokens, index):
     values, penalty = ops.take_along_axis(logits, ops.maximum(tokens, 0), axis=-1), ops.cast(penalty, "float32")
-    is_there = ops.arange(tokens.shape[-1], dtype="int32") < index
+    is_there = ops.arange(ops.shape(tokens)[-1], dtype="int32") < index
     return _replace(logits, tokens, is_there, ops.where(values > 0, values / penalty, values * penalty))
 
 
@@ -143,8 +143,7 @@ def _is_on(value, default):
 
 def _repeated_ngrams(tokens, index, size):
     """Returns where an n-gram begins whose first n - 1 tokens are the last ones before `index`, and its last token."""
-    length = tokens.shape[-1]
-    positions = ops.arange(length, dtype="int32")
+    positions = ops.arange(ops.shape(tokens)[-1], dtype="int32")
     is_repeated = ops.broadcast_to(positions + (size - 1) < index, ops.shape(tokens))
     for i in range(size - 1):
         last = ops.sum(ops.where(ops.equal(positions, index - (size - 1 - i)), tokens, 0), axis=-1, keepdims=True)
@@ -154,7 +153,6 @@ def _repeated_ngrams(tokens, index, size):
 
 def _shifted(tokens, count):
     """Returns the tokens without the first ones, and zeros."""
-    count = min(count, tokens.shape[-1])
     return ops.concatenate([tokens[..., count:], ops.zeros_like(tokens[..., :count])], axis=-1)
 
 
@@ -162,7 +160,7 @@ def _replace(logits, tokens, where, values):
     """Writes `values` `(B, K, T)` to the logits `(B, K, V)` of tokens `(B, K, T)`, `where` it is so."""
     size = ops.shape(logits)[-1]
     where = ops.logical_and(where, tokens >= 0)
-    columns = ops.reshape(ops.where(where, tokens, size), (-1, tokens.shape[-1]))
+    columns = ops.reshape(ops.where(where, tokens, size), (-1, ops.shape(tokens)[-1]))
     values = ops.reshape(ops.broadcast_to(values, ops.shape(tokens)), (-1,))
     rows = ops.arange(ops.shape(columns)[0], dtype="int32")[:, None] + 0 * columns
     places = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(columns, (-1,))], axis=-1)

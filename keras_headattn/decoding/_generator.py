@@ -10,6 +10,7 @@ from keras import ops
 from keras.saving import register_keras_serializable, serialize_keras_object
 
 from keras_headattn._identifiers import arguments_of
+from keras_headattn._private import assert_at_most
 from keras_headattn._random import FixedSeed, sample
 from keras_headattn._types import Tensor
 from keras_headattn._validation import (
@@ -23,11 +24,10 @@ from keras_headattn._validation import (
 from keras_headattn.decoding._beam_search import beam_search
 from keras_headattn.decoding._constraints import NEVER, Constraints, read_tokens, restrict
 from keras_headattn.decoding._packing import pack_vectors
-from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
+from keras_headattn.decoding._row_search import COLDEST, likeliest, likeliest_by_request
 from keras_headattn.decoding._search import SearchModel, fixed_values, search_lengths
 from keras_headattn.ops._dense import argmax
 
-COLDEST = 1e-6  # a temperature below which the likeliest token is drawn anyway
 CONSTANT = ("seed", "row", "options")  # of a state
 METHODS = ("init_cache", "prefill", "decode_step", "copy_cache", "grow_cache")
 
@@ -38,7 +38,7 @@ class Generator(SearchModel):
 
     Each token is drawn from the logits of the model after, in this order: suppressed tokens and `min_length`, the
     repetition penalty, repeated n-grams, division by the temperature, `top_k`, `top_p` and `min_p`. `predict` runs it
-    in batches, compiled by XLA if `jit_compile` is on.
+    in batches of prompts of one length, without `lengths`, compiled by XLA if `jit_compile` is on.
 
     Source: Fan et al. 2018, "Hierarchical neural story generation" (`top_k`); Holtzman et al. 2020, "The curious case
     of neural text degeneration" (`top_p`); Nguyen et al. 2024, "Turning up the heat: min-p sampling"; Keskar et al.
@@ -61,7 +61,7 @@ class Generator(SearchModel):
         suppress: token ids that are never produced. Default `None`: `model.suppress`, if there is one.
         num_samples: int, answers to each prompt, which is read once.
         beam_size: int of at least 2, to search for the likeliest answers instead of drawing. Default `None`.
-        seed: int; the same seed draws the same tokens.
+        seed: int; the same seed draws the same tokens. Every call uses it, and so every batch of `predict`.
         return_token_scores: bool, True to return the log probability of each token, too.
 
     Call arguments:
@@ -155,8 +155,8 @@ class Generator(SearchModel):
             raise ValueError(f"`suppress` must have none of `end_ids`. Received: suppress={self.constraints.suppress}")
         if () in self.stop:
             raise ValueError(f"`stop` must hold lists of at least one token id. Received: stop={self.stop}")
-        sampling = dict(num_samples=self.num_samples, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p)
-        options = {name: value for name, value in sampling.items() if value != (1 if name == "num_samples" else None)}
+        sampling = dict(num_samples=1, temperature=1, top_k=None, top_p=None, min_p=None)
+        options = {name: getattr(self, name) for name in sampling if getattr(self, name) != sampling[name]}
         if self.beam_size is not None and (self.beam_size < 2 or options or self.stop or len(self.end_ids) > 1):
             raise ValueError(
                 "`beam_size` must be at least 2, without options of sampling and `stop`, and with at most one of "
@@ -171,10 +171,15 @@ class Generator(SearchModel):
         kernels: dict[str, Any] | None = None,
         options: dict[str, Tensor] | None = None,
     ) -> dict[str, Tensor]:
+        if options and self.beam_size:
+            raise ValueError(
+                f"`options` are for a generator without a `beam_size`. Received: options={sorted(options)}, "
+                f"beam_size={self.beam_size}"
+            )
         self.build()
         kernels = self.decoding_kernels() if kernels is None else kernels
         # The cache grows with the answer if its size is known.
-        rooms = [self.max_length] if token_ids.shape[1] is None else search_lengths(self.max_length)
+        rooms = [self.max_length] if token_ids.shape[-1] is None else search_lengths(self.max_length)
         with fixed_values(self.variables):
             if self.beam_size is not None:
                 return self._search(token_ids, lengths, kernels, rooms)
@@ -205,7 +210,8 @@ class Generator(SearchModel):
     ) -> dict[str, Tensor]:
         """Returns options of sampling as scalar tensors, so that one graph serves all their values.
 
-        `top_k` and `top_p` then see the 1,024 likeliest tokens alone. Values are not checked, as a graph cannot.
+        `top_k` and `top_p` then see the 1,024 likeliest tokens alone. Of known values only the numbers of tokens are
+        checked.
 
         Args:
             temperature, top_k, top_p: scalars, as the generator's, which are the defaults; 0 and 1 are no `top_k` and
@@ -215,6 +221,9 @@ class Generator(SearchModel):
 
         Returns:
             Dictionary by these names of tensors `()`: float32 `temperature` and `top_p`, and int32.
+
+        Raises:
+            ValueError: if `min_tokens` is above `max_tokens`, or that above `max_length`.
         """
         options = {
             "temperature": (temperature, self.temperature, "float32"),
@@ -223,10 +232,17 @@ class Generator(SearchModel):
             "max_tokens": (max_tokens, self.max_length, "int32"),
             "min_tokens": (min_tokens, self.constraints.min_length, "int32"),
         }
-        return {
+        tensors = {
             name: ops.convert_to_tensor(own if value is None else value, dtype)
             for name, (value, own, dtype) in options.items()
         }
+        least, most = (known_values(tensors[name]) for name in ("min_tokens", "max_tokens"))
+        if least is not None and most is not None and not least <= most <= self.max_length:
+            raise ValueError(
+                f"`min_tokens` must be at most `max_tokens`, and that at most max_length={self.max_length}. "
+                f"Received: min_tokens={least}, max_tokens={most}"
+            )
+        return tensors
 
     def _is_unfinished(self, state, constant, room):
         if "options" in constant:
@@ -250,7 +266,6 @@ class Generator(SearchModel):
         """
         if self.beam_size is not None:
             raise ValueError(f"`beam_size` must be None to stream. Received: beam_size={self.beam_size}")
-        self.build()
         kernels = self.decoding_kernels()
         state = self.begin(token_ids, lengths, seed, kernels, options=options)
         yield ops.convert_to_numpy(state["last"]).reshape(-1, self.num_samples)
@@ -278,6 +293,7 @@ class Generator(SearchModel):
             tokens; `"index"`, the number of tokens so far; `"finished"`, True for answers that have ended; and
             `"tokens"`, `"lengths"` and `"scores"` as a call returns them.
         """
+        self.build()
         ids, first = self._prompts(token_ids, lengths)
         batch, size = ops.shape(ids)
         kwargs = {} if kernels is None else {"kernels": kernels}
@@ -351,11 +367,11 @@ class Generator(SearchModel):
 
     def _draw(self, logits, index, seed, options=None):
         """Returns the next tokens `(rows,)` from logits under the constraints."""
-        largest = ops.max(logits, axis=-1, keepdims=True)
+        largest = ops.max(logits, axis=-1, keepdims=True, initial=NEVER)
         if options is None and self.temperature == 0:
             return argmax(logits, largest)
         if options is None:
-            kept = likeliest((logits - largest) / self.temperature, self.top_k, self.top_p)
+            kept = likeliest((logits - largest) / max(self.temperature, COLDEST), self.top_k, self.top_p)
         else:
             scaled = (logits - largest) / ops.maximum(options["temperature"], COLDEST)
             kept = likeliest_by_request(scaled, options["top_k"], options["top_p"])
@@ -382,9 +398,9 @@ class Generator(SearchModel):
 
     def _prompts(self, token_ids, lengths):
         """Returns prompts padded on the left, `(B, N)`, and the index of each first token `(B,)`, or `None`: 0."""
+        self._check_prompts(token_ids, lengths)
         ids = ops.cast(token_ids, "int32")
         batch, size = ops.shape(ids)
-        self._check_prompts(token_ids.shape[1], lengths)
         if self.start_ids:
             start = ops.broadcast_to(ops.convert_to_tensor(self.start_ids, "int32"), (batch, len(self.start_ids)))
             ids = ops.concatenate([start, ids], axis=1)
@@ -396,21 +412,26 @@ class Generator(SearchModel):
         moved = ops.take_along_axis(ids, ops.maximum(index - first[:, None], 0), axis=1)
         return ops.where(index < first[:, None], 0, moved), first
 
-    def _check_prompts(self, size, lengths):
-        least = 0 if self.start_ids else 1
+    def _check_prompts(self, token_ids, lengths):
+        shape, least = tuple(token_ids.shape), 0 if self.start_ids else 1
         values = None if lengths is None else known_values(lengths)
+        batch, size = shape if len(shape) == 2 else (None, 0)
         shortest = size if values is None or not values.size else int(values.min())
-        if shortest is not None and shortest < least or values is not None and (values > (size or math.inf)).any():
+        wrong = values is not None and ((values > (size or math.inf)).any() or values.shape != (batch or values.size,))
+        if len(shape) != 2 or shortest is not None and shortest < least or wrong:
             raise ValueError(
-                f"`token_ids` must hold at least {least} token a prompt (none with `start_ids`), and `lengths` at most "
-                f"the width. Received: token_ids of width {size}, lengths={lengths}"
+                f"`token_ids` must be (B, n) with at least {least} token a prompt (none with `start_ids`), and "
+                f"`lengths` (B,) and at most n. Received: token_ids of shape {shape}, lengths={lengths}"
             )
         most = getattr(self.model, "position_count", None)
-        if None not in (most, size) and len(self.start_ids) + size + self.max_length > most:
-            raise ValueError(
-                f"`max_length` and the longest prompt must fit the {most} positions of the model. "
-                f"Received: max_length={self.max_length} after {len(self.start_ids) + size} tokens"
-            )
+        if most is None:
+            return
+        before = len(self.start_ids) + (ops.shape(token_ids)[1] if size is None else size)
+        rule = f"`max_length` and the longest prompt must fit the {most} positions of the model."
+        if size is None:
+            assert_at_most(before + self.max_length, most, rule)
+        elif before + self.max_length > most:
+            raise ValueError(f"{rule} Received: max_length={self.max_length} after {before} tokens")
 
     def _search(self, token_ids, lengths, kernels, rooms):
         """Returns the result of a beam search that begins with the last token of each prompt."""

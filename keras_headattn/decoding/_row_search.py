@@ -22,6 +22,7 @@ from keras_headattn.decoding._constraints import (
 from keras_headattn.decoding._search import check_search, length_penalty, search_lengths
 from keras_headattn.ops._dense import argmax
 
+COLDEST = 1e-6  # a temperature below which the likeliest token is drawn anyway
 CANDIDATES = 1_024  # likeliest tokens that the filters of a request see
 
 
@@ -109,7 +110,7 @@ def sample_search(
     def draw(logits, index):
         seeds = FixedSeed(ops.stack([ops.cast(value, "uint32") for value in (seed, index)]))
         share = keras.random.uniform(ops.shape(logits)[:1], dtype="float32", seed=seeds)
-        chosen = sample(likeliest(logits / temperature, top_k, top_p), share)
+        chosen = sample(likeliest(logits / ops.maximum(temperature, COLDEST), top_k, top_p), share)
         gained = ops.take_along_axis(ops.log_softmax(logits, axis=-1), chosen[:, None], axis=-1)[:, 0]
         return chosen, gained
 
@@ -136,7 +137,7 @@ def likeliest(logits, k, share):
     values = ops.top_k(logits, k or logits.shape[-1])[0]
     probabilities = ops.softmax(values, axis=-1)
     is_kept = ops.cumsum(probabilities, axis=-1) - probabilities < share  # with the first that reaches the share
-    least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True)
+    least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True, initial=float("inf"))
     return ops.where(logits < least, NEVER, logits)
 
 
@@ -150,7 +151,7 @@ def likeliest_by_request(logits, k, share):
         total = ops.where(k < 1, ops.logsumexp(logits, -1), ops.logsumexp(ops.where(is_in, values, NEVER), -1))
         probabilities = ops.exp(values - total[:, None])
         is_kept = ops.logical_and(is_in, ops.cumsum(probabilities, axis=-1) - probabilities < share)
-        least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True)
+        least = ops.min(ops.where(is_kept, values, float("inf")), axis=-1, keepdims=True, initial=float("inf"))
         return ops.where(logits < least, NEVER, logits)
 
     return ops.cond(ops.logical_or(k > 0, share < 1), restricted, lambda: logits)

@@ -23,6 +23,9 @@ class SearchModel(Model):
 
     model: keras.Model
 
+    def __init__(self, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)  # kernels and options keep their precision
+
     def build(self, input_shape: Any = None) -> None:
         if not self.model.built:
             self.model.build()

@@ -341,9 +341,19 @@ def make_causal(kind, config, path, tensors, attention, head, ignore, overrides,
         tensors = _without_tied_output(layout, tensors, path)
     _check_sizes(kind, arguments, settings, tensors)
     attention_arguments = dict(overrides.pop("attention_arguments", None) or {})
+    if "activation" in overrides:
+        feed_forward = arguments["feed_forward"].get_config() | {"activation": overrides.pop("activation")}
+        arguments["feed_forward"] = FeedForward.from_config(feed_forward)
+    if "dropout" in overrides:
+        settings["dropout"] = overrides["dropout"]
+    if "relative_positions" in overrides and any(positions for _, positions in blocks):
+        other = overrides.pop("relative_positions")
+        blocks = [(window, positions and other) for window, positions in blocks]
     plain = with_attention(arguments | overrides, "multi_head", settings, blocks)
     if isinstance(attention, str) and attention == "multi_head" and not attention_arguments:
         return CausalLM(**plain), layout.names, tensors
+    get = attention_arguments.get
+    blocks = [(get("sliding_window", window), get("relative_positions", positions)) for window, positions in blocks]
     model = CausalLM(**with_attention(arguments | overrides, attention, settings | attention_arguments, blocks, start))
     names, fitting = _fitting(model, layout.names, tensors, settings["num_key_value_heads"])
     count = min(max(2, len(attention) if isinstance(attention, list | tuple) else 1), model.num_layers)

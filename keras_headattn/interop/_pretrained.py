@@ -384,7 +384,8 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     positions = _translator_positions(kind, pad_id, arguments["hidden_dim"], tensors)
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
         sizes = overrides.get("num_heads", arguments["num_heads"]), arguments["hidden_dim"]
-        attention = Template.of_attention("attention", attention, *sizes, dropout=attention_dropout)
+        dropout = overrides.get("dropout", attention_dropout)
+        attention = Template.of_attention("attention", attention, *sizes, dropout=dropout)
     options = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
     options |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     tensors = dict(tensors)

@@ -1133,4 +1133,6 @@ class Attention(Rematerialized, SavedQuantization):
 
 def _pad(x, axis, length):
     """Pads the end of an axis of known size with zeros."""
+    if length < x.shape[axis]:
+        raise ValueError(f"`max_length` must be at least the {x.shape[axis]} rows of the cache. Received: {length}")
     return ops.pad(x, [(0, length - size if i == axis else 0) for i, size in enumerate(x.shape)])

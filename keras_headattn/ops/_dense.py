@@ -86,4 +86,5 @@ def argmax(x, largest):
     `ops.argmax` takes eight times as long on TensorFlow, and is sequential in XLA on a CPU.
     """
     last = ops.shape(x)[-1] - 1
-    return ops.min(ops.where(ops.equal(x, largest), ops.arange(last + 1, dtype="int32"), last), axis=-1)
+    places = ops.where(ops.equal(x, largest), ops.arange(last + 1, dtype="int32"), last)
+    return ops.min(places, axis=-1, initial=last if x.shape[0] == 0 else None)

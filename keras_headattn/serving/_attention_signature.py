@@ -49,7 +49,8 @@ def generation_attention(generator, tokenizer, read, texts_of, options=None):
 
     `read` returns ids of prompts, their lengths or `None`, and which were cut; `texts_of` the texts of tokens.
     """
-    names = tf.constant(_texts_of_tokens(tokenizer))
+    names = _texts_of_tokens(tokenizer)
+    names = tf.constant(names + [""] * (generator.model.vocabulary_size - len(names)))
 
     def attention(prompts):
         ids, lengths, cut = read(prompts)

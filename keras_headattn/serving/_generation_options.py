@@ -37,8 +37,8 @@ CHECKS = {
     "stop": check_stop,
 }
 RULE = (
-    "`temperature`, `top_k` and `min_tokens` must be at least 0, `top_p` above 0, `max_tokens` at least 1, and `stop` "
-    f"at most {MOST} texts of 1 to {LONGEST} bytes."
+    "`temperature`, `top_k` and `min_tokens` must be at least 0, `top_p` above 0, `max_tokens` at least 1 and "
+    f"`min_tokens` and at most `max_length`, and `stop` at most {MOST} texts of 1 to {LONGEST} bytes."
 )
 
 
@@ -51,12 +51,13 @@ def check_options(options):
             CHECKS[name](name, value)
 
 
-def assert_options(values):
+def assert_options(values, max_length):
     """Ends a graph with an error for tensors in the order of `OPTIONS` that are out of range."""
     temperature, top_k, top_p, max_tokens, min_tokens, stop = values
     sizes = tf.strings.length(stop)
     is_short = (tf.size(stop) <= MOST) & tf.reduce_all((sizes > 0) & (sizes <= LONGEST))
-    within = temperature >= 0, top_k >= 0, top_p > 0, max_tokens > 0, min_tokens >= 0, is_short
+    are_between = (max_tokens > 0) & (min_tokens <= max_tokens) & (max_tokens <= max_length)
+    within = temperature >= 0, top_k >= 0, top_p > 0, are_between, min_tokens >= 0, is_short
     tf.debugging.assert_equal(tf.reduce_all(within), True, RULE)
 
 

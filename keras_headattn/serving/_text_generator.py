@@ -1,6 +1,7 @@
 """Texts of language models, in Python and as SavedModels."""
 
 import functools
+import math
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import Path
+from keras_headattn._validation import check_index
 from keras_headattn.decoding import Generator
 from keras_headattn.decoding._stop_texts import StopTexts
 from keras_headattn.serving._attention_signature import generation_attention
@@ -39,9 +41,10 @@ class TextGenerator:
     Args:
         model: trained `CausalLM`, or any model for `decoding.Generator`.
         tokenizer: its tokenizer, such as `ByteTokenizer` or `BytePairTokenizer`. If it has an `eos_id`, as documents of
-            the training text end with, that ends texts, and comes before prompts.
+            the training text end with, that ends texts, and comes before prompts unless these begin with a `bos_id`.
         stop: list of at most 8 str of at most 64 bytes; a text ends before the first of them. Default: none.
         **generator_arguments: arguments of `decoding.Generator`, such as `max_length`, `temperature` or `num_samples`.
+            Give `end_ids` for a checkpoint with several `eos_token_id` in its generation_config.json.
 
     Call arguments:
         prompts: list of str.
@@ -54,7 +57,8 @@ class TextGenerator:
 
     Raises:
         ValueError: if `prompts` is a str or has an empty one without an `eos_id` to begin with, if model and tokenizer
-            disagree on the number of tokens, and what `Generator` raises.
+            disagree on the number of tokens, if the tokenizer ends texts or the model has no positions for a prompt,
+            and what `Generator` raises.
 
     Attributes:
         generator: the `decoding.Generator`.
@@ -77,9 +81,20 @@ class TextGenerator:
         **generator_arguments: Any,
     ):
         ends = [tokenizer.eos_id] if tokenizer.eos_id >= 0 else []
+        marks = tokenizer.encode([""])[0].tolist()  # of an empty text
+        begins = marks[:1] == [tokenizer.bos_id]
+        if len(marks) > begins:
+            raise ValueError(f"`tokenizer` must not end texts: give `add_eos=False`. Received: one that adds {marks}")
         self.tokenizer, self.stop = tokenizer, check_stop("stop", stop)
-        self.generator = Generator(model, **{"start_ids": ends, "end_ids": ends, **generator_arguments})
+        start = [] if begins else ends
+        self.generator = Generator(model, **{"start_ids": start, "end_ids": ends, **generator_arguments})
         self.generator.stop_texts = StopTexts(tokenizer.token_texts)
+        if (most := _longest_prompt(self.generator)) < 1:
+            raise ValueError(
+                "`max_length` and `start_ids` must leave a position for prompts. Received: max_length="
+                f"{self.generator.max_length}, {len(self.generator.start_ids)} start_ids, {most} positions left of "
+                f"{model.position_count}"
+            )
         if self.stop and self.generator.beam_size:
             raise ValueError(f"`stop` is for generators without a `beam_size`. Received: stop={self.stop}")
         if tokenizer.vocabulary_size > model.vocabulary_size:
@@ -98,7 +113,7 @@ class TextGenerator:
         if isinstance(prompts, str):
             raise ValueError(f"`prompts` must be a list of str. Received: the str {prompts[:60]!r}")
         self.tokenizer.encode(list(prompts))  # an error for texts that it cannot read, which a graph would word badly
-        seed, values = self.generator.seed if seed is None else seed, self._options(options)
+        seed, values = self.generator.seed if seed is None else check_index("seed", seed), self._options(options)
         groups = (
             [[*range(len(prompts))]] if self.generator.model.takes_documents else [[i] for i in range(len(prompts))]
         )
@@ -125,8 +140,8 @@ class TextGenerator:
             seed, **options: as in a call.
         """
         values, stop = self._options(options), options.get("stop")
-        ids, _, _ = _read_prompts(self.generator, self.tokenizer, [prompt])
-        pieces = self._pieces(self.generator.stream(ids, seed=seed, options=by_name(values)))
+        ids, lengths, _ = _read_prompts(self.generator, self.tokenizer, [prompt])
+        pieces = self._pieces(self.generator.stream(ids, lengths, seed, by_name(values)))
         return until(pieces, self.stop if stop is None else stop)
 
     def _pieces(self, steps):
@@ -216,7 +231,7 @@ def export_generator(
         signatures["generate"] = generate, [PROMPTS, SEED, *OPTIONS]
     if attention:
         read = functools.partial(_read_prompts, generator, tokenizer)
-        texts_of = functools.partial(_texts_of, tokenizer, values=values)
+        texts_of = functools.partial(_texts_of, generator, tokenizer, values=values)
         attend = generation_attention(generator, tokenizer, read, texts_of, by_name(values))
         signatures["attention"] = attend, [PROMPTS]
     options = {"seed": seed, **dict(zip((spec.name for spec in OPTIONS), own, strict=True))}
@@ -237,12 +252,12 @@ def _generate_text(generator, tokenizer):
     def call(prompts, seed, *values):
         ids, lengths, cut = _read_prompts(generator, tokenizer, prompts)
         if values:
-            assert_options(values)
+            assert_options(values, generator.max_length)
         result = generator(ids, lengths, seed=seed, options=by_name(values))
         tokens = result["tokens"]
         after = tf.range(generator.max_length) >= result["lengths"][..., None]
         tokens = tf.where(after, -1, tokens)
-        texts = _texts_of(tokenizer, tf.reshape(tokens, (-1, generator.max_length)), values)
+        texts = _texts_of(generator, tokenizer, tf.reshape(tokens, (-1, generator.max_length)), values)
         count = generator.beam_size or generator.num_samples
         return {
             "texts": tf.reshape(texts, (-1, count)),
@@ -260,29 +275,34 @@ def _tensors(write, stop=None, **options):
     return [*write.generator.request(**options).values(), stop]
 
 
-def _texts_of(tokenizer, tokens, values):
-    """Returns the texts of tokens `(B, n)`, padded with -1, without what options of a call cut off."""
-    texts = clean_utf8(tokenizer.detokenize(tokens))
+def _texts_of(generator, tokenizer, tokens, values):
+    """Returns the texts of tokens `(B, n)`, padded with -1, without the end and what options of a call cut off."""
+    is_end = tf.reduce_any(tokens[..., None] == tf.constant(generator.end_ids, tf.int32), axis=-1)
+    texts = clean_utf8(tokenizer.detokenize(tf.where(is_end, -1, tokens)))
     return cut(texts, values[-1]) if values else texts
 
 
 def _read_prompts(generator, tokenizer, prompts):
     """Returns ids `(B, n)`, lengths `(B,)` (`None` if all are equal) and whether prompts are cut, `(B,)`."""
-    model, ids = generator.model, tokenizer(prompts)
+    model, ids, least = generator.model, tokenizer(prompts), 0 if generator.start_ids else 1
     lengths = tf.reduce_sum(tf.cast(ids != tokenizer.pad_id, tf.int32), axis=1)
-    most = getattr(model, "position_count", None)
-    most = ids.dtype.max if most is None else most - generator.max_length - len(generator.start_ids)
-    kept = tf.minimum(lengths, most)
-    width = tf.maximum(1, tf.reduce_max(tf.concat([kept, [0]], axis=0)))
+    kept = tf.minimum(lengths, min(_longest_prompt(generator), ids.dtype.max))
+    width = tf.maximum(least, tf.reduce_max(tf.concat([kept, [0]], axis=0)))
     index = tf.minimum((lengths - kept)[:, None] + tf.range(width), tf.shape(ids)[1] - 1)
     is_real = tf.range(width) < kept[:, None]
     ids = tf.where(is_real, tf.gather(tf.pad(ids, [[0, 0], [0, 1]]), tf.maximum(index, 0), batch_dims=1), 0)
     message = "Each prompt must have a token." if not generator.start_ids else "Prompts must be texts."
-    tf.debugging.assert_greater_equal(kept, 0 if generator.start_ids else 1, message)
+    tf.debugging.assert_greater_equal(kept, least, message)
     if model.takes_documents:
         return ids, kept, lengths > kept
     tf.debugging.assert_equal(kept, width, "Prompts of a request must have the same number of tokens for this model.")
     return ids, None, lengths > kept
+
+
+def _longest_prompt(generator):
+    """Returns how many tokens of a prompt fit the model's positions."""
+    most = getattr(generator.model, "position_count", None)
+    return math.inf if most is None else most - generator.max_length - len(generator.start_ids)
 
 
 def _score(generator, tokenizer, texts):
@@ -292,6 +312,9 @@ def _score(generator, tokenizer, texts):
     start = tf.fill((tf.shape(ids)[0], len(generator.start_ids)), 0) + tf.constant([*generator.start_ids], tf.int32)
     ids = tf.concat([start, tf.where(is_real, ids, 0)], axis=1)
     logits = generator.model(ids[:, :-1], training=False)
+    if (most := getattr(generator.model, "position_count", None)) is not None:
+        rule = f"Texts must fit the {most} positions of the model."
+        tf.debugging.assert_less_equal(tf.shape(ids)[1] - 1, most, rule)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids[:, 1:], logits)
     is_real = tf.pad(is_real, [[0, 0], [len(generator.start_ids), 0]], constant_values=True)[:, 1:]
     scores = tf.where(is_real, -losses, 0.0)

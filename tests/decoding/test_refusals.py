@@ -123,12 +123,20 @@ test_generator = refusals(
     (lambda: generator(suppress=(2, 3), end_ids=(3,)), "`suppress`", (2, 3)),
     *(
         (functools.partial(generator, beam_size=2, **others), "`beam_size`", "beam_size=2")
-        for others in ({"num_samples": 2}, {"top_k": 3}, {"stop": ((5,),)}, {"end_ids": (3, 4)})
+        for others in ({"num_samples": 2}, {"top_k": 3}, {"temperature": 0.5}, {"stop": ((5,),)}, {"end_ids": (3, 4)})
     ),
     (lambda: next(generator(beam_size=2).stream(np.ones((1, 2), "int32"))), "`beam_size`", "beam_size=2"),
+    (
+        lambda: generator(beam_size=2)(np.ones((1, 2), "int32"), options=generator().request()),
+        "`options`",
+        "beam_size=2",
+    ),
+    (lambda: generator().request(max_tokens=5), "max_length=4", "max_tokens=5"),
+    (lambda: generator().request(max_tokens=2, min_tokens=3), "`min_tokens`", "min_tokens=3, max_tokens=2"),
     (lambda: Generator(usual()), "`model`", "class Transformer, without prefill, copy_cache"),
-    (lambda: generate(np.ones((2, 0), "int32")), "`token_ids`", "width 0"),
-    *((functools.partial(generate, lengths=lengths), "`lengths`", "lengths=[") for lengths in ([0, 2], [1, 3])),
+    (lambda: generate(np.ones((2, 0), "int32")), "`token_ids`", (2, 0)),
+    (lambda: generate(np.ones(2, "int32")), "`token_ids`", (2,)),
+    *((functools.partial(generate, lengths=lengths), "`lengths`", "lengths=[") for lengths in ([0, 2], [1, 3], [2])),
     (lambda: generate(ids=((1, 2), (3, 11))), "Token ids", 11),
     (lambda: generate(start_ids=(1,), max_length=48), "50 positions", "max_length=48 after 3 tokens"),
     (lambda: generate(lengths=[1, 2], name="evolving"), "`first`", ""),

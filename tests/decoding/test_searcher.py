@@ -93,6 +93,16 @@ def test_other_models_same_as_the_naive_search(arguments):
     check_naive(translator(**arguments), beam_size=4, alpha=1.0)
 
 
+def test_kernels_of_a_call_keep_their_precision():
+    """Those of norms are float32."""
+    model = translator(dtype="mixed_bfloat16")
+    searcher = Searcher(model, 3, 0.6, STEPS, START, END, dtype="mixed_bfloat16")
+    kernels = searcher.decoding_kernels()
+    searcher.search = lambda source, kernels, *others: kernels
+    dtypes = [[x.dtype for x in keras.tree.flatten(each)] for each in (kernels, searcher(sources(), kernels))]
+    assert dtypes[0] == dtypes[1] and len({*dtypes[0]}) == 2
+
+
 def test_some_translations_end_and_some_do_not():
     """Else the tests above would say little."""
     tokens = search(usual(), sources())["tokens"]

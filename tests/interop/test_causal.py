@@ -8,11 +8,13 @@ import json
 
 import numpy as np
 import pytest
+from keras import activations
 from safetensors.numpy import save_file
 
 from keras_headattn.interop import from_pretrained, read_config, read_tensors, to_hugging_face
 from keras_headattn.layers import KnockingHeadsAttention, MultiHeadAttention
 from keras_headattn.models import CausalLM
+from keras_headattn.positions import RotaryPositions
 from tests.interop.test_live_hugging_face import saved
 from tests.layers.harness import array, check_close
 
@@ -114,6 +116,18 @@ def test_epsilon_of_qk_norm(kind, golden, tmp_path):
     to_hugging_face(model, tmp_path / "back")
     assert read_config(tmp_path / "back")["rms_norm_eps"] == 1e-3
     np.testing.assert_array_equal(array(from_pretrained(tmp_path / "back")(IDS % 20)), array(model(IDS % 20)))
+
+
+def test_overrides_reach_all_blocks(golden, tmp_path):
+    folder = written(golden("causal_gpt2.npz"), tmp_path / "gpt2")
+    for block in from_pretrained(folder, dropout=0.0, activation="relu").blocks:
+        assert block.attention.dropout == 0 and block.feed_forward.activation is activations.relu
+    folder, positions = written(golden("causal_gemma3.npz"), tmp_path / "gemma3"), RotaryPositions(123.0)
+    blocks = from_pretrained(folder, relative_positions=positions).blocks
+    assert {block.attention.relative_positions.max_wavelength for block in blocks} == {123.0}
+    with pytest.warns(UserWarning, match="Quality"):
+        blocks = from_pretrained(folder, attention_arguments={"sliding_window": None}).blocks
+    assert {block.attention.sliding_window for block in blocks} == {None}
 
 
 def test_parts(golden, tmp_path):

@@ -255,11 +255,14 @@ def test_steps_in_a_graph(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_writing_in_a_graph_of_unknown_sizes(name):
     """As `serving.TextGenerator` does."""
-    generator = Generator(make(name, "learned"), max_length=3, temperature=0)
+    rules = dict(repetition_penalty=1.4, no_repeat_ngram_size=2)
+    generator = Generator(make(name, "learned"), max_length=3, temperature=0, **rules)
     signature = [tf.TensorSpec((None, None), tf.int32)]
     write = tf.function(lambda ids: generator(ids)["tokens"], input_signature=signature, autograph=False)
     for size in (1, 4):
         np.testing.assert_array_equal(write(IDS[:, :size]), generator(IDS[:, :size])["tokens"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"the {ROOM} positions"):
+        write(np.ones((1, ROOM - 2), "int32"))
 
 
 # ----------------------------------------------------------------------------------------- weights and settings

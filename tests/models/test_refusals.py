@@ -150,7 +150,14 @@ test_causal_lm = refusals(
     (lambda: learned()(IDS), "max_length=4", "5 tokens"),
     (lambda: prefill(positions="learned", max_length=4), "`tokens`", "5 tokens"),
     (lambda: prefill(ids=IDS[:, :0]), "`token_ids`", "(2, 0)"),
-    (lambda: prefill(first=np.array([0, 5])), "`first`", "[0, 5]"),
+    (lambda: prefill(first=np.array([0, 6])), "`first`", "[0, 6]"),
+    (lambda: prefill(ids=IDS[:, :3], first=np.array([0, 2]), index=3), "`first`", "index=3"),
+    (
+        lambda: language_model(attention="synthesizer", positions="none", attention_arguments={"max_length": 4})(IDS),
+        "max_length=4",
+        "5 tokens",
+    ),
+    (lambda: language_model().init_cache(2, 6), "`init_cache`", "causal_lm"),
     (lambda: prefill(chunk_size=0), "`chunk_size`", 0),
     (lambda: prefill(ids=np.ones((2, 7), "int32")), "`index`", "index=0"),
     *(

@@ -12,7 +12,9 @@ from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.models import CausalLM
 from keras_headattn.serving import TextGenerator, export_generator
-from keras_headattn.text import ByteTokenizer, CharacterTokenizer
+from keras_headattn.serving._text_generator import _score
+from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer
+from keras_headattn.text._byte_pair_tokenizer import byte_signs
 from tests.processes import run_python
 
 PROMPTS = ["one, two", "a", "\u00e9t\u00e9"]
@@ -50,7 +52,28 @@ def test_texts_are_those_of_the_generator(model, write):
         assert alone == [text.decode("utf-8", "replace") for text in ByteTokenizer().detokenize(tokens).numpy()]
     assert write(PROMPTS, seed=7) == write(PROMPTS, seed=7) != write(PROMPTS, seed=8)
     assert "".join(write.stream("one", seed=7)) == write(["one"], seed=7)[0][0]
-    assert len(write([""])[0]) == 2  # begins with the end of a document
+    assert "".join(write.stream("")) == write([""])[0][0]  # begins with the end of a document
+
+
+def test_options_under_mixed_precision(model):
+    write = TextGenerator(model, ByteTokenizer(), max_length=4, dtype="mixed_bfloat16")
+    options = dict(temperature=0.5, top_p=0.999)
+    assert "".join(write.stream("one", **options)) == write(["one"], **options)[0][0]
+
+
+def byte_pairs(**options):
+    vocabulary = ["<s>", "</s>", *byte_signs()]
+    return BytePairTokenizer(vocabulary, [], specials={"bos": "<s>", "eos": "</s>"}, **options)
+
+
+def test_a_tokenizer_that_begins_texts():
+    """Nothing else comes before, and the beginning has no score."""
+    model = CausalLM(258, num_layers=1, hidden_dim=16, num_heads=4, seed=1)
+    write = TextGenerator(model, byte_pairs(add_eos=False), max_length=4)
+    assert write.generator.start_ids == () and write.generator.end_ids == (1,)
+    ids = write.tokenizer(["ab"]).numpy()
+    logits = keras.ops.log_softmax(model(ids[:, :-1]))[0].numpy()
+    np.testing.assert_allclose(write.score(["ab"])[0], logits[[0, 1], ids[0, 1:]], rtol=1e-5)
 
 
 @pytest.mark.parametrize("options", [
@@ -71,7 +94,7 @@ def test_options_of_a_call_are_those_of_a_generator(model, write, options):
 
 def test_options_of_a_call(write):
     texts = write(PROMPTS, seed=7)
-    assert write(PROMPTS, seed=7, temperature=1.0, top_k=0, top_p=1.0, max_tokens=99) == texts
+    assert write(PROMPTS, seed=7, temperature=1.0, top_k=0, top_p=1.0, max_tokens=9) == texts
     greedy = write(PROMPTS, temperature=0)
     assert greedy == write(PROMPTS, seed=9, top_k=1) and all(first == second for first, second in greedy)
     assert (
@@ -101,7 +124,7 @@ def test_texts_end_before_stop():
 
 def test_all_signatures_end_at_the_stop_of_the_export(tmp_path):
     letters = "ab.*"
-    model = CausalLM(len(letters), num_layers=1, hidden_dim=16, num_heads=2, seed=1)
+    model = CausalLM(len(letters) + 1, num_layers=1, hidden_dim=16, num_heads=2, seed=1)  # one without a text
     options = dict(stop=["b."], max_length=20, warmup_batch_sizes=(), attention=True)
     call = tf.saved_model.load(export_generator(model, CharacterTokenizer(letters), tmp_path, **options)).signatures
     found = {name: call[name](prompts=tf.constant(["a", "b"])) for name in ("serving_default", "attention")}
@@ -119,6 +142,7 @@ def test_least_number_of_tokens():
             write.generator(ByteTokenizer()(["a"]), options=write.generator.request(min_tokens=least))["lengths"]
         )
         assert least < lengths.min() <= least + 2
+    assert "".join(write.stream("a")) == write(["a"])[0][0]  # without the text of the end
 
 
 def test_filters_of_a_request_see_the_likeliest_tokens():
@@ -142,6 +166,8 @@ def test_long_prompts_lose_their_beginning():
     model = CausalLM(257, 1, 16, num_heads=4, positions="learned", max_length=12, seed=1)
     write = TextGenerator(model, ByteTokenizer(), max_length=4, temperature=0)
     assert write(["a prompt of many letters"]) == write([" letters"[-7:]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the 12 positions"):
+        tf.function(_score)(write.generator, write.tokenizer, tf.constant(["a text of many letters"]))
 
 
 def test_models_that_take_no_padding_get_one_prompt_at_a_time():
@@ -149,7 +175,9 @@ def test_models_that_take_no_padding_get_one_prompt_at_a_time():
         257, 1, 16, num_heads=4, attention="synthesizer", positions="none", attention_arguments={"max_length": 32}
     )
     write = TextGenerator(model, ByteTokenizer(), max_length=4)
-    assert [write([prompt])[0] for prompt in PROMPTS] == write(PROMPTS)
+    assert [write([prompt])[0] for prompt in ["", *PROMPTS]] == write(["", *PROMPTS])
+    with pytest.raises(ValueError, match="`max_length` .* max_length=31, 1 start_ids, 0 positions left of 32"):
+        TextGenerator(model, ByteTokenizer(), max_length=31)
 
 
 def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
@@ -171,8 +199,9 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     expected = write(["one"], seed=7, temperature=0.5, top_k=9, top_p=0.9, max_tokens=3)[0]
     found = signatures["generate"](**asked)["texts"].numpy()[0]
     assert [text.decode() for text in found] == expected
-    with pytest.raises(tf.errors.InvalidArgumentError, match="top_p` above 0"):
-        signatures["generate"](**asked | {"top_p": tf.constant(0.0)})
+    for wrong in ({"top_p": tf.constant(0.0)}, {"max_tokens": tf.constant(10)}, {"min_tokens": tf.constant(4)}):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="top_p` above 0"):
+            signatures["generate"](**asked | wrong)
     for stop in ([""], ["a" * 65], ["a"] * 9):
         with pytest.raises(tf.errors.InvalidArgumentError, match="at most 8 texts of 1 to 64 bytes"):
             signatures["generate"](**asked | {"stop": tf.constant(stop)})
@@ -201,6 +230,8 @@ def test_a_saved_model_in_a_fresh_process(model, write, tmp_path):
     (lambda write: write(["one"], temperature=float("nan")), "`temperature` must be .* Received: temperature=nan"),
     (lambda write: write(["one"], min_p=0.5), "Options of a call are temperature.* Received: min_p"),
     (lambda write: write(["one"], min_tokens=-1), "`min_tokens` must be .* Received: min_tokens=-1"),
+    (lambda write: write(["one"], seed=2**31), "`seed` must be .* Received: seed=2147483648"),
+    (lambda write: TextGenerator(CausalLM(258, 1, 16, num_heads=4), byte_pairs()), "`add_eos=False`. Received: .*1"),
     (lambda write: write(["one"], stop="."), "`stop` must be a list .* Received: stop='.'"),
     (lambda write: write(["one"], stop=["a" * 65]), "`stop` must be .* 1 to 64 bytes"),
     (lambda write: TextGenerator(write.generator.model, ByteTokenizer(), stop=["."], beam_size=2), "beam_size"),

@@ -25,6 +25,7 @@ from keras_headattn.layers import (
     ReAttention,
     SynthesizerAttention,
 )
+from keras_headattn.layers._attention_inputs import check_built
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._norms import apply_norm
 from keras_headattn.layers._template import Template
@@ -360,7 +361,8 @@ class CausalLM(DecoderModel):
     @property
     def position_count(self) -> int | None:
         """Largest number of tokens for which there are positions, or `None` without a limit."""
-        return getattr(self.position_embedding, "max_length", None)
+        limits = [getattr(x, "max_length", None) for x in (self.position_embedding, *self.decoder_stack.attentions)]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _check_length(self, name, length):
         most = self.position_count
@@ -417,6 +419,7 @@ class CausalLM(DecoderModel):
         Returns:
             Dictionary of `"blocks"`, a list of the blocks' caches. Prompts padded on the left add `"first"` `(B,)`.
         """
+        check_built(self, "init_cache")
         block_kernels = (kernels or {}).get("blocks") or [{}] * self.num_layers
         caches = [
             {"attention": block.attention.init_cache(batch_size, max_length, of_block.get("attention"))}
@@ -438,8 +441,8 @@ class CausalLM(DecoderModel):
         Args:
             token_ids: integers `(B, n)`, at least one a prompt; shorter prompts are padded on the left.
             cache: from `init_cache`.
-            first: integers `(B,)`, index of each prompt's first token. Default `None`: 0. Evolving and synthesizer
-                attention refuse it.
+            first: integers `(B,)`, index of each prompt's first token; n if it is yet to come. Needs `index=0`. Default
+                `None`: 0. Evolving and synthesizer attention refuse it.
             chunk_size: number of tokens that run at a time. Lengths that are not known statically are one chunk.
             kernels: from `decoding_kernels`. Default `None`: the layers' own.
             index: row of the cache for the first token, to go on after earlier tokens. Default 0.
@@ -448,7 +451,7 @@ class CausalLM(DecoderModel):
             `(logits (B, V), cache)`.
 
         Raises:
-            ValueError: for empty prompts, or a `first` that leaves none of a prompt's tokens.
+            ValueError: for empty prompts, or a `first` above n or after earlier tokens.
         """
         check_positive("chunk_size", chunk_size)
         length = token_ids.shape[1]
@@ -458,7 +461,7 @@ class CausalLM(DecoderModel):
             )
         if first is not None:
             self._check_documents("first")
-            _check_first(first, length)
+            _check_first(first, length, index)
             cache = {**cache, "first": ops.cast(first, "int32")}
         starts = [0] if length is None else range(0, length, chunk_size)
         for start in starts:
@@ -594,9 +597,11 @@ def _check_ids(ids, size):
         raise ValueError(f"Token ids must be at least 0 and below {size}. Received: token_ids with {wrong[0]}")
 
 
-def _check_first(first, length):
+def _check_first(first, length, index):
+    if known_values(index) != 0:
+        raise ValueError(f"`first` is for prompts at the start of a cache, `index=0`. Received: index={index}")
     values = known_values(first)
-    if values is not None and length is not None and values.size and not 0 <= values.min() <= values.max() < length:
+    if values is not None and length is not None and values.size and not 0 <= values.min() <= values.max() <= length:
         raise ValueError(
-            f"`first` must be the index of a token of each prompt, below {length}. Received: first={values.tolist()}"
+            f"`first` must be indices of first tokens, at most {length}. Received: first={values.tolist()}"
         )
