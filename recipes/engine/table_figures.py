@@ -92,11 +92,13 @@ def _forest(cells, table):
 
 
 def _leave_out_extremes(axes, values, rows):
-    """Ends the x axis where nine of ten values do, and writes the others' means at its end, if they are far off."""
+    """Ends the x axis near the values, whatever their intervals; means of values far off are written at its end."""
     sizes = np.abs([value for of_row in values.values() for value in of_row])
-    end = 1.5 * np.quantile(sizes, 0.9) if len(sizes) else 0
-    if not len(sizes) or sizes.max() < 2 * end:
+    if not sizes.any():
         return
+    end = 1.5 * np.quantile(sizes, 0.9)
+    if sizes.max() < 2 * end:
+        end = 1.3 * sizes.max()
     axes.set_xlim(-end, end)
     for row, of_row in values.items():
         if of_row and abs(mean := statistics.fmean(of_row)) > end:
