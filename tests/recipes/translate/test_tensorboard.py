@@ -58,7 +58,7 @@ def test_attention_of_every_layer_and_kind(transformer):
 def test_settings_shown_are_those_that_change_what_is_trained():
     config = TranslateConfig(model_arguments=dict(dropout=0.2), beam_size=7, seed=3, built_in=True)
     assert shown_settings(config) == {
-        "attention": "interacting",
+        "attention": "multi_head",
         "seed": 3,
         "model_arguments.dropout": 0.2,
         "built_in": True,
