@@ -149,7 +149,11 @@ def heads_table():
     rows = []
     for name, (mean, _, high, p) in sorted(differences(cells, table, rate).items(), key=lambda item: item[1][0]):
         other, _, _, p_of_other = of_low_rate.get(name, [math.nan] * 4)
-        of_rate = [f"{mean:+.3f}", "–"] if math.isnan(p) else [f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}"]
+        of_rate = (
+            [f"{mean:+.3f}", "–"]
+            if math.isnan(p)
+            else [f"{mean:+.3f} ± {high - mean:.3f}", f"{p:.1g}" if p > 0.001 else f"{p:.0e}"]
+        )
         of_other = "–" if math.isnan(other) else f"**{other:+.3f}**" if p_of_other < 0.05 else f"{other:+.3f}"
         costs = [column.get(name, "–").split(" ")[0] for column in (time, writing, memory, cached)]
         rows.append([name, len(pairs[name]), *of_rate, of_other, *costs])
