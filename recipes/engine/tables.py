@@ -233,11 +233,8 @@ def _differences(cells, table):
         for row, texts in entries.items():
             if row in found:
                 mean, low, high, p = found[row]
-                texts += (
-                    [f"{mean:+.4f}", *["–"] * 2]
-                    if math.isnan(p)
-                    else [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{p:.2g}"]
-                )
+                of_chance = ["–"] * 2 if math.isnan(p) else [f"{low:+.4f} to {high:+.4f}", f"{p:.2g}"]
+                texts += [f"{mean:+.4f}", *of_chance]
             else:
                 texts += ["–"] * 3
     title = (
@@ -288,12 +285,10 @@ def _unlike_the_rest(variances, values):
     while len(left) > 2:
         row = max(left, key=left.__getitem__)
         variance = left.pop(row)
-        freedom = {name: len(values[name]) - 1 for name in left}
-        rest = sum(freedom[name] * left[name] for name in left) / sum(freedom.values())
-        if (
-            stats.f.sf(variance / max(rest, 1e-24), len(values[row]) - 1, sum(freedom.values())) * (len(left) + 1)
-            > 0.05
-        ):
+        freedom = sum(len(values[name]) - 1 for name in left)
+        rest = sum((len(values[name]) - 1) * left[name] for name in left) / freedom
+        p = stats.f.sf(variance / max(rest, 1e-24), len(values[row]) - 1, freedom)
+        if p * (len(left) + 1) > 0.05:
             break
         unlike.append(row)
     return unlike
@@ -303,11 +298,11 @@ def _unexplained(runs):
     """Returns the variance of runs that their row and seed leave unexplained, and its degrees of freedom."""
     places = [(row, seed) for row, of_row in runs.items() for seed in of_row]
     seeds = {seed for _, seed in places}
-    design = [[*(name == row for name in runs), *(other == seed for other in seeds)] for row, seed in places]
-    values = [runs[row][seed] for row, seed in places]
-    found, _, rank, _ = np.linalg.lstsq(np.array(design, float), values, rcond=None)
+    lines = [[*(name == row for name in runs), *(other == seed for other in seeds)] for row, seed in places]
+    design, values = np.array(lines, float), [runs[row][seed] for row, seed in places]
+    found, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
     freedom = len(values) - rank
-    return float(np.sum((values - np.array(design, float) @ found) ** 2)) / max(freedom, 1), freedom
+    return float(np.sum((values - design @ found) ** 2)) / max(freedom, 1), freedom
 
 
 def _layout(cells, table):

@@ -92,3 +92,8 @@ def test_help_without_keras():
 def test_named_settings_exist(cls):
     names = {field.name for field in fields(cls)}
     assert {*cls.MOST_USED, *(name.partition(".")[0] for name in cls.SIZE_OPTIONS), *cls.PRETRAINED} <= names
+
+
+def test_a_recipe_without_a_saved_model_offers_no_export():
+    commands = {name: importlib.import_module(f"recipes.{name}.__main__").RECIPE.all_commands() for name in RECIPES}
+    assert [name for name, of_recipe in commands.items() if "export" not in of_recipe] == ["rationales"]
