@@ -73,6 +73,11 @@ class Batches:
         return int(self._counts[:-1].sum())
 
     @property
+    def num_rows(self) -> int:
+        """Number of rows of an epoch's batches, with those that fill up the last ones."""
+        return sum(math.ceil(self._counts[bucket] / self.rows[bucket]) * self.rows[bucket] for bucket in self._used())
+
+    @property
     def num_dropped(self) -> int:
         """Number of examples left out because they are longer than the last bucket."""
         return int(self._counts[-1])
@@ -258,7 +263,7 @@ def rows_of_tokens(tokens_per_batch, bucket_lengths, num_replicas):
 
 
 def teacher_forcing(
-    columns: dict[str, Any], target: str = "target", bos_id: int = 2
+    columns: dict[str, Any], target: str = "target", bos_id: int = 2, tokens_per_row: float | None = None
 ) -> tuple[dict[str, Any], Any, Any]:
     """Makes a batch to train a decoder, which predicts each token of a column from those before it.
 
@@ -269,12 +274,14 @@ def teacher_forcing(
         columns: dict of int32 `(B, L)`, padded with 0.
         target: column to predict; its rows end in the end symbol.
         bos_id: id that starts the decoder input.
+        tokens_per_row: mean number of tokens of a row of all batches to evaluate on, `num_tokens[target] / num_rows`:
+            the loss of `evaluate`, a mean over rows, is then that over tokens. Default `None`: the batch's own.
 
     Returns:
         Tuple `(inputs, labels, sample_weight)`:
             inputs: the columns, with `target` replaced by the decoder input [bos, y_1, y_2, ...], int32 `(B, L)`.
             labels: int32 `(B, L)`, [y_1, y_2, ..., eos, 0, ...].
-            sample_weight: float32 `(B, L)`, 0 at padding, constant elsewhere, with mean 1.
+            sample_weight: float32 `(B, L)`, 0 at padding, constant elsewhere, with mean 1 by default.
 
     >>> inputs, labels, sample_weight = teacher_forcing({"target": np.array([[4, 5, 3, 0]], "int32")})
     >>> inputs["target"].tolist(), labels.tolist(), (3 * sample_weight).tolist()
@@ -285,5 +292,6 @@ def teacher_forcing(
     shifted = np.zeros_like(labels)
     shifted[:, 0] = bos_id * real[:, 0]
     shifted[:, 1:] = labels[:, :-1] * real[:, 1:]  # without the end symbol
-    sample_weight = real * np.float32(labels.size / max(1, real.sum()))
+    tokens_per_row = real.sum() / len(labels) if tokens_per_row is None else tokens_per_row
+    sample_weight = real * np.float32(labels.shape[1] / (tokens_per_row or 1))
     return columns | {target: shifted}, labels, sample_weight

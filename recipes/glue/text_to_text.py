@@ -31,13 +31,15 @@ class TextBatches(MemoryBatches):
         super().__init__({"source": columns["source"]}, rows, bucket_lengths, training, seed)
         self.targets = columns["target"]
         self.target_length = target_length
+        self.tokens_per_row = None if training else sum(map(len, self.targets)) / self.num_rows
 
     def make_batch(self, bucket, members):
         rows = self.rows[bucket]
         source = pad_ids([self.columns["source"][member] for member in members], rows, self.bucket_lengths[bucket])
         source[~source.any(axis=1), 0] = 1  # rows without ids
         target = pad_ids([self.targets[member] for member in members], rows, self.target_length)
-        return teacher_forcing({"source": source, "target": target}, bos_id=START)
+        columns = {"source": source, "target": target}
+        return teacher_forcing(columns, bos_id=START, tokens_per_row=self.tokens_per_row)
 
 
 class LabelWriter:

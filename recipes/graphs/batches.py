@@ -21,7 +21,7 @@ class GraphBatches(MemoryBatches):
         num_buckets: int, of texts, at most. Default 3.
         num_graph_buckets: int, of graphs, within each of those, at most. Default 2.
         num_replicas: int, row counts are multiples of it. Default 1.
-        shuffle: True for another order in each epoch.
+        shuffle: True for another order in each epoch. False for batches to evaluate on, whose loss is that over tokens.
         seed: int. Default 0.
 
     >>> example = {"entities": [[4], [5, 6]], "types": [4, 5], "triples": [[0, 3, 1]], "target": [9, 6, 10, 3]}
@@ -54,7 +54,8 @@ class GraphBatches(MemoryBatches):
     def make_batch(self, bucket, members):
         examples = [self.examples[member] for member in members]
         columns = pad_graphs(examples, self.rows[bucket], self.sizes[bucket])
-        return teacher_forcing(columns)
+        tokens_per_row = None if self.shuffle else self.num_tokens["target"] / self.num_rows
+        return teacher_forcing(columns, tokens_per_row=tokens_per_row)
 
 
 def num_vertices(example):

@@ -33,16 +33,20 @@ def make_batches(config, corpora, text, num_replicas=1):
     common = dict(
         tokens_per_batch=config.tokens_per_batch or fitting_batch(tokens, MOST_TOKENS, least),
         num_replicas=num_replicas,
-        preprocess=functools.partial(teacher_forcing, bos_id=text.target.bos_id),
     )
+    forced = functools.partial(teacher_forcing, bos_id=text.target.bos_id)
     if config.records:
-        batches = RecordBatches(records, bucket_lengths=buckets, seed=config.seed, columns=COLUMNS, **common)
+        batches = RecordBatches(
+            records, bucket_lengths=buckets, seed=config.seed, preprocess=forced, columns=COLUMNS, **common
+        )
     else:
-        batches = TokenBatches(train, bucket_lengths=buckets, seed=config.seed, **common)
+        batches = TokenBatches(train, bucket_lengths=buckets, seed=config.seed, preprocess=forced, **common)
     longest = max(length for length in example_lengths(validation).tolist() if length <= config.max_length)
     if longest > buckets[-1]:
         buckets = *buckets, longest
     held_out = TokenBatches(validation, bucket_lengths=buckets, shuffle=False, **common)
+    tokens_per_row = held_out.num_tokens["target"] / held_out.num_rows
+    held_out.preprocess = functools.partial(forced, tokens_per_row=tokens_per_row)
     if held_out.num_dropped:
         print(
             f"{held_out.num_dropped:,} of {len(corpora.validation):,} validation pairs left out: "

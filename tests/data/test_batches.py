@@ -208,6 +208,17 @@ def test_other_columns_are_inputs_of_a_decoder():
     assert labels.tolist() == [[4, 3, 0]] and weight.tolist() == [[1.5, 1.5, 0]]
 
 
+def test_the_loss_of_evaluation_is_the_mean_over_tokens():
+    columns = {"source": [[9]] * 9, "target": [[4] * size for size in (1, 1, 2, 3, 3, 3, 7, 8, 8)]}
+    batches = TokenBatches(columns, 8, (4, 8), shuffle=False)
+    assert batches.num_rows == 3 * 2 + 3 * 1
+    tokens_per_row = batches.num_tokens["target"] / batches.num_rows
+    batches.preprocess = functools.partial(teacher_forcing, tokens_per_row=tokens_per_row)
+    total = sum((weights * (labels == 4)).mean() * len(weights) for _, labels, weights in batches)
+    assert total / batches.num_rows == pytest.approx(1)
+    assert len({float(weights.max() / weights.shape[1]) for _, _, weights in batches}) == 1
+
+
 ORDER = {
     0: [[17, 10], [3, 3, 0, 0], [16, 22], [9, 23], [13, 8], [15, 3], [14, 5, 6, 21], [20, 12, 7, 19]],
     5: [[8, 13], [7, 3, 21, 20], [22, 15], [3, 10], [14, 12, 6, 3], [17, 23], [5, 19, 0, 0], [9, 16]],

@@ -51,6 +51,15 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_labels(name, tmp_path_factory,
             batch = next(iter(strategy.experimental_distribute_dataset(data.dataset())))
             loss, expected = _losses(trainer, strategy, batch, training)
             assert loss == pytest.approx(expected, rel=1e-4)
+        if name != "rationales":  # the states of its sentences are computed in `fit`
+            assert len(set(_shares(validation))) <= 1
+
+
+def _shares(batches):
+    """Yields the shares that labels have in a mean of batches by their rows, as Keras computes `val_loss`."""
+    for _, *labels in (data for data in batches.dataset().as_numpy_iterator() if isinstance(data, tuple)):
+        weights = labels[1] if len(labels) > 1 else np.ones_like(labels[0], "float32")
+        yield from np.round(weights[weights > 0] / weights[0].size, 4).tolist()
 
 
 def _settings(name, given):
