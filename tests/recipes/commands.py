@@ -91,6 +91,7 @@ def built(recipe, config):
         def fit(self, batches, validation, model, *, optimizer, loss, metrics=list, trainer=None, **_):
             _, trainer = self.build(model, trainer, optimizer, loss, metrics, jit_compile=False)
             found.extend([batches, validation, trainer])
+            self.begin()  # keeps the files that batches read
             raise Stopped
 
     train(recipe, config, of=Built)

@@ -44,15 +44,14 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_labels(name, tmp_path_factory,
     monkeypatch.chdir(tmp_path_factory.mktemp("losses"))
     recipe, config = _settings(name.split()[0], CASES[name])
     for num_replicas in (1, 2):
-        batches, validation, trainer = built(recipe, config.changed({"replicas": num_replicas, "run": "run"}))
+        batches, validation, trainer = built(recipe, config.changed({"replicas": num_replicas, "run": f"run{num_replicas}"}))
         strategy = trainer.distribute_strategy
         assert strategy.num_replicas_in_sync == num_replicas
         for data, training in ((batches, True), (validation, False)):
             batch = next(iter(strategy.experimental_distribute_dataset(data.dataset())))
             loss, expected = _losses(trainer, strategy, batch, training)
             assert loss == pytest.approx(expected, rel=1e-4)
-        if name != "rationales":  # the states of its sentences are computed in `fit`
-            assert len(set(_shares(validation))) <= 1
+        assert len(set(_shares(validation))) <= 1
 
 
 def _shares(batches):
