@@ -26,7 +26,8 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         label_smoothing: at least 0 and below 1.
 
     Call arguments:
-        y_true: integers `(B, m)` or `(B, m, 1)`.
+        y_true: integers `(B, m)` or `(B, m, 1)`. Negative ones, such as -100, have a loss of 0, but count in a mean
+            unless their sample weight is 0. From V on the loss is NaN.
         y_pred: logits `(B, m, V)`.
 
     Returns:

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_headattn._private import flatten_layers
-from keras_headattn.layers import Attention, capture_intermediates
-from keras_headattn.layers._intermediates import record
+from keras_headattn._private import by_path, flatten_layers
+from keras_headattn.layers import Attention
+from keras_headattn.layers._intermediates import capture_by_layer, record
 
 OF_KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 
@@ -48,7 +48,8 @@ def attention_maps(
         *inputs, **call_arguments: arguments of the call.
 
     Returns:
-        Dictionary from layer path to `AttentionMaps`, in call order. A layer called more than once has its last maps.
+        Dictionary from layer path to `AttentionMaps`, in call order; repeated paths end in `_1`, `_2`, ... A layer
+        called more than once has its last maps.
 
     Raises:
         ValueError: if the model has no attention layer or is not built.
@@ -60,18 +61,21 @@ def attention_maps(
     >>> maps["attention"].weights.shape
     (2, 4, 5, 5)
     """
-    layers = {layer.path: layer for layer in flatten_layers(model) if isinstance(layer, (Attention, *OF_KERAS))}
+    kinds = Attention, *OF_KERAS
+    layers = by_path((layer.path, layer) for layer in flatten_layers(model) if isinstance(layer, kinds))
     if not layers:
         raise ValueError(
             "`model` must have an attention layer of keras_headattn or Keras, and be built: call it first. "
             f"Received: model={model}"
         )
-    with capture_intermediates() as intermediates, contextlib.ExitStack() as stack:
+    with capture_by_layer() as captured, contextlib.ExitStack() as stack:
         for layer in layers.values():
             if isinstance(layer, OF_KERAS):
                 stack.enter_context(_recorded(layer))
         model(*inputs, **call_arguments)
-    return {path: _maps(layers[path], tensors) for path, tensors in intermediates.items() if path in layers}
+    paths = {id(layer): path for path, layer in layers.items()}
+    tensors = ((captured.layers[name], tensors) for name, tensors in captured.tensors.items())
+    return {paths[id(layer)]: _maps(layer, maps) for layer, maps in tensors if id(layer) in paths}
 
 
 @contextlib.contextmanager

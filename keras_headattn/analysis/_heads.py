@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_headattn._figures import Figure, mark_parts, new_figure, not_below_zero, short_names
-from keras_headattn._private import flatten_layers
+from keras_headattn._private import by_path, flatten_layers
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import check_named
+from keras_headattn.layers import Attention
 
 
 def head_ablation(
@@ -24,7 +25,8 @@ def head_ablation(
 
     A head is masked by zeros in the kernel of the output projection (`"attention_output"`), which is restored
     afterwards. This works for layers of this library, Keras and KerasHub, and with compiled functions.
-    `SelfAttentivePooling` has no output projection: its output is masked, and the model is compiled anew for each head.
+    `SelfAttentivePooling` and `GraphAttention` have no output projection: their output is masked, and the model is
+    compiled anew for each head.
     Source: Michel et al. 2019, "Are sixteen heads really better than one?"; An et al. 2020, "Repulsive attention",
     section 4.2.
 
@@ -74,23 +76,23 @@ def _number(value):
 
 def _maskings(model):
     """Returns `(heads, context manager that masks a head)` of each attention layer, by path."""
-    maskings = {}
+    maskings = []
     for layer in flatten_layers(model):
         head_kernel = getattr(layer, "head_kernel", None)
         if layer.name == "attention_output" and len(layer.kernel.shape) > 2:
             path, heads = layer.path.rpartition("/")[0], layer.kernel.shape[0]
             without = functools.partial(_without_rows, layer)
+        elif isinstance(layer, Attention) and layer.built and layer.output_dense is None:  # heads are columns
+            path, heads = layer.path, layer.num_heads
+            kept = np.repeat(~np.eye(heads, dtype=bool), layer.value_dim, axis=1)
+            without = functools.partial(_without_output, model, layer, kept)
         elif getattr(head_kernel, "heads", None) is not None:
             path, heads = layer.path, head_kernel.shape[head_kernel.heads.axis]
-            without = functools.partial(_without_output, model, layer, heads)
+            without = functools.partial(_without_output, model, layer, ~np.eye(heads, dtype=bool)[..., None])
         else:
             continue
-        name, times = path, 0
-        while name in maskings:
-            times += 1
-            name = f"{path}_{times}"
-        maskings[name] = heads, without
-    return maskings
+        maskings.append((path, (heads, without)))
+    return by_path(maskings)
 
 
 @contextlib.contextmanager
@@ -110,15 +112,15 @@ def _without_rows(projection, head):
 
 
 @contextlib.contextmanager
-def _without_output(model, layer, heads, head):
-    """Sets a head's part of a layer's output `(B, h, d)` to zero for a while."""
-    call, kept, calls = layer.call, (np.arange(heads) != head)[:, None], []
+def _without_output(model, layer, kept, head):
+    """Sets the part of a layer's output to zero for a while that `kept[head]` is False for."""
+    call, calls = layer.call, []
 
     def masked_call(*args, **kwargs):
         calls.append(args)
         outputs = call(*args, **kwargs)
         output, *rest = outputs if isinstance(outputs, tuple) else (outputs,)
-        output = keras.ops.where(kept, output, keras.ops.zeros_like(output))
+        output = keras.ops.where(kept[head], output, keras.ops.zeros_like(output))
         return (output, *rest) if rest else output
 
     layer.call = masked_call

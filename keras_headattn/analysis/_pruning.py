@@ -1,7 +1,6 @@
 """Models with fewer heads."""
 
 import functools
-import itertools
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_headattn._identifiers import rebuilt
-from keras_headattn._private import flatten_layers
+from keras_headattn._private import by_path, flatten_layers
 from keras_headattn._validation import check_number
 from keras_headattn.layers import Attention
 
@@ -49,6 +48,8 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
     check_number("keep", keep, above=0, most=1)
     layers = attention_layers(model)
     for layer in flatten_layers(model):
+        if isinstance(layer, keras.layers.GroupQueryAttention):
+            raise ValueError(f"Heads of Keras's `GroupQueryAttention` cannot be removed. Received: {layer.path}")
         if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
             raise ValueError(f"Weights must be plain, not quantized or with LoRA. Received: {layer.path} of `model`")
     pruned = rebuilt(model, functools.partial(_smaller, keep=keep))
@@ -68,8 +69,8 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
 def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.ndarray]:
     """Returns how sensitive the loss is to each head: the mean absolute gradient over batches.
 
-    The gradient is with respect to a factor of the head's output, so one pass over the data ranks all heads. Needs the
-    TensorFlow backend.
+    The gradient is with respect to a factor of the head's output, so one pass over the data ranks all heads. Losses
+    that layers add, such as penalties, do not count. Needs the TensorFlow backend.
 
     Source: Michel et al. 2019, "Are sixteen heads really better than one?", equation 5, which averages over examples;
     the smaller the batches, the closer this comes to it.
@@ -82,7 +83,7 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
         Dictionary from layer path to importances `(h,)`, with the paths of `head_ablation`.
 
     Raises:
-        ValueError: if there are no batches, or on another backend.
+        ValueError: if there are no batches, a layer has no output projection, or on another backend.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))
@@ -94,7 +95,12 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
         raise ValueError(f"`head_importance` needs TensorFlow; `head_ablation` does not. Received: backend {backend!r}")
     import tensorflow as tf
 
-    kernels = {path: layer.output_dense.kernel for path, layer in attention_layers(model).items()}
+    layers = attention_layers(model)
+    if plain := [path for path, layer in layers.items() if layer.output_dense is None]:
+        raise ValueError(
+            f"Layers need an output projection; `head_ablation` takes others, too. Received: {', '.join(plain)}"
+        )
+    kernels = {path: layer.output_dense.kernel for path, layer in layers.items()}
     totals: dict[str, Any] = dict.fromkeys(kernels, 0.0)
     num_batches = 0
 
@@ -102,6 +108,7 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
     def gradients(x, y, sample_weight):
         with tf.GradientTape() as tape:
             loss = model.compute_loss(x, y, model(x, training=False), sample_weight, training=False)
+            loss -= sum(model.losses)  # penalties of kernels do not depend on outputs
         return tape.gradient(loss, [kernel.value for kernel in kernels.values()], unconnected_gradients="zero")
 
     for batch in batches:
@@ -121,11 +128,8 @@ def attention_layers(model: Any) -> dict[str, Any]:
     Args:
         model: `keras.Model` or layer.
     """
-    layers: dict[str, Any] = {}
-    for layer in flatten_layers(model):
-        if isinstance(layer, (Attention, keras.layers.MultiHeadAttention)):
-            paths = itertools.chain([layer.path], (f"{layer.path}_{times}" for times in itertools.count(1)))
-            layers[next(path for path in paths if path not in layers)] = layer
+    kinds = Attention, keras.layers.MultiHeadAttention
+    layers = by_path((layer.path, layer) for layer in flatten_layers(model) if isinstance(layer, kinds))
     if not layers or not all(layer.built for layer in layers.values()):
         raise ValueError(f"`model` must have attention layers, and be built: call it first. Received: model={model}")
     return layers

@@ -61,6 +61,12 @@ def copy_attention(
     for layer, stock in zip(theirs, ours, strict=True):
         if isinstance(layer, Attention) and isinstance(stock, STOCK_CLASSES):
             _check_expressible(layer, stock)
+        if (
+            not is_tensors
+            and (window := _window(layer)) != _window(stock)
+            and (window or isinstance(stock, STOCK_CLASSES))
+        ):
+            raise ValueError(f"The layers must have the same `sliding_window`. Received: {window} and {_window(stock)}")
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
     kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
     try:
@@ -85,6 +91,10 @@ def _attentions(layer, classes):
     return attentions
 
 
+def _window(layer):
+    return layer.get_config().get("sliding_window")
+
+
 def _check_expressible(layer, stock):
     """Refuses layers whose output depends on more than the weights and arguments of a layer of Keras's."""
     kinds = {MultiHeadAttention: STOCK_CLASSES[0], GroupedQueryAttention: STOCK_CLASSES[1]}
@@ -104,10 +114,7 @@ def _check_expressible(layer, stock):
 
 
 def _of_stock(layer):
-    tensors = {name: np.array(weight) for name, weight in weights_by_name(layer).items()}
-    if isinstance(layer, Attention):
-        return {name: x for name, x in tensors.items() if STOCK.find(name)}
-    return tensors
+    return {name: np.array(weight) for name, weight in weights_by_name(layer).items()}
 
 
 def of_addons(tensors: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -21,7 +22,7 @@ def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
 
     Returns:
         Context manager of a dictionary from layer path, such as `"encoder_0/attention"`, to the tensors of the layer's
-            last call by name.
+            last call by name. Repeated paths end in `_1`, `_2`, ...
 
     >>> from keras_headattn.layers import MultiHeadAttention
     >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, name="attention")
@@ -30,13 +31,27 @@ def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
     >>> tuple(intermediates["attention"]["weights"].shape)
     (2, 4, 5, 5)
     """
-    stack = _stack()
-    intermediates = {}
+    with capture_by_layer() as by_layer:
+        yield by_layer.tensors
+
+
+@dataclasses.dataclass(eq=False)
+class Intermediates:
+    """Tensors by name, by path, and the layers by the same paths."""
+
+    tensors: dict
+    layers: dict
+
+
+@contextlib.contextmanager
+def capture_by_layer():
+    """Collects intermediate tensors and their layers while it is open."""
+    stack, intermediates = _stack(), Intermediates({}, {})
     stack.append(intermediates)
     try:
         yield intermediates
     finally:
-        stack[:] = [other for other in stack if other is not intermediates]
+        stack.remove(intermediates)
 
 
 def with_intermediates(layers, call, *args):
@@ -61,7 +76,9 @@ def is_capturing():
 def record(layer, **tensors):
     """Adds tensors of a layer to all open collections; a function is applied to the tensor of that name."""
     for intermediates in _stack():
-        recorded = intermediates.setdefault(layer.path, {})
+        names = itertools.chain([layer.path], (f"{layer.path}_{times}" for times in itertools.count(1)))
+        name = next(name for name in names if intermediates.layers.setdefault(name, layer) is layer)
+        recorded = intermediates.tensors.setdefault(name, {})
         recorded.update({name: x(recorded[name]) if callable(x) else x for name, x in tensors.items()})
 
 

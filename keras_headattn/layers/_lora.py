@@ -122,6 +122,9 @@ def _attentions(layer):
         for sublayer in flatten_layers(layer)
         if isinstance(sublayer, (Attention, keras.layers.MultiHeadAttention))
     ]
+    for sublayer in flatten_layers(layer):
+        if isinstance(sublayer, keras.layers.GroupQueryAttention):
+            raise ValueError(f"LoRA of Keras's `GroupQueryAttention` is not supported. Received: {sublayer.path}")
     for attention in attentions:
         if regularizes(getattr(attention, "head_regularizer", None), "kernels"):
             raise ValueError(

@@ -71,10 +71,15 @@ class ChunkedLossModel(Model):
             loss: with `loss_chunk_size` a `LabelSmoothedCrossentropy`.
         """
         if self.loss_chunk_size is not None:
-            if not isinstance(loss, LabelSmoothedCrossentropy):
+            if getattr(type(loss), "call", None) is not LabelSmoothedCrossentropy.call:
                 raise ValueError(
                     "`loss` must be a keras_headattn.losses.LabelSmoothedCrossentropy with `loss_chunk_size`; with a "
                     f"smoothing of 0 it is the plain cross-entropy. Received: loss={loss!r}"
+                )
+            if kwargs.get("loss_weights") is not None:
+                raise ValueError(
+                    "`loss_weights` must be None with `loss_chunk_size`; scale `sample_weight` instead. "
+                    f"Received: loss_weights={kwargs['loss_weights']!r}"
                 )
             if unsupported := [name for name in ("metrics", "weighted_metrics") if kwargs.get(name)]:
                 raise ValueError(

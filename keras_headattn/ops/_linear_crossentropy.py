@@ -1,5 +1,6 @@
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from keras_headattn._recompute import chunk_sizes, map_chunks
@@ -28,7 +29,7 @@ def linear_crossentropy(
     Args:
         states: `(..., D)`.
         kernel: `(D, V)`, of the same dtype.
-        labels: integers `(...)`. Ignore the losses of those outside the vocabulary, such as -100.
+        labels: integers `(...)`. Negative ones, such as -100, have a loss of 0; from V on it is NaN.
         bias: `(V,)`, may have a wider dtype. Default: none.
         label_smoothing: at least 0 and below 1. Default 0.
         chunk_size: states per chunk. Default 1024.
@@ -109,13 +110,15 @@ def smoothed_crossentropy(labels, logits, smoothing):
         probabilities = ops.softmax(logits)
         log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(probabilities, axis=-1))
         classes = ops.cast(labels, "int32")[..., None]
-        known = ops.clip(classes, 0, size - 1)  # labels such as -100 come with weight 0
+        known = ops.clip(classes, 0, size - 1)
         loss = log_sum - (1 - smoothing) * ops.take_along_axis(logits, known, axis=-1)[..., 0]
         if smoothing:
             loss = loss - smoothing * ops.mean(logits, axis=-1)
+        is_ignored = ops.less(classes, 0)
+        loss = ops.where(is_ignored[..., 0], 0.0, ops.where(ops.less(classes, size)[..., 0], loss, np.nan))
 
         def gradient(*args, upstream=None):
-            upstream = (args[0] if upstream is None else upstream)[..., None]
+            upstream = ops.where(is_ignored, 0.0, (args[0] if upstream is None else upstream)[..., None])
             share = smoothing / ops.cast(size, logits.dtype) if smoothing else 0.0
             smooth = (probabilities - share) * upstream
             is_label = ops.equal(classes, ops.arange(size, dtype="int32"))

@@ -37,7 +37,15 @@ def read_tests(config, files=None):
 
 
 def _joined(files):
-    parts = [read_squad(file) for file in files]
+    parts, known = [read_squad(file) for file in files], {}
+    for file, part in zip(files, parts, strict=True):
+        for row in part.rows:
+            if row.id in known:
+                raise ValueError(
+                    "The questions of all files of a set need ids of their own. "
+                    f"Received: {row.id!r} in {known[row.id]} and in {file}"
+                )
+            known[row.id] = file
     return Questions([row for part in parts for row in part.rows], parts[0].name)
 
 

@@ -16,7 +16,7 @@ from recipes.answer.predicting import (
     write_answers,
 )
 from recipes.engine import lora
-from recipes.engine.data import fingerprint, named_apart
+from recipes.engine.data import fingerprint
 from recipes.engine.encoders import (
     check_encoder,
     fine_tuning_optimizer,
@@ -153,12 +153,13 @@ def threshold_of(run, config, model, questions=None):
 def evaluate(run, config, files=None):
     """Scores a finished run on the test sets of files, or for `None` on its own."""
     if files is not None:
-        tests = named_apart(read_tests(config, files), run.read_config().names_of_tests)
+        tests = read_tests(config, files)
     else:
         questions = read_corpora(config)
         if config.data == "train" and not (config.validation_files or config.test):  # a share of the training set
             run.check_data(fingerprint(questions))
-        tests = run.name_results(config, questions.tests, ("max_answer_length",))
+        tests = questions.tests
+    tests = run.name_results(config, tests, ("max_answer_length",), files)
     score(run, config, run.load_model(), tests)
 
 

@@ -15,6 +15,7 @@ import keras
 from keras_headattn._files import atomic_path, read_json, remove_halves, sync, write_atomically
 from keras_headattn.utils import save_weights
 from recipes.engine.config import flag, load_config, save_config
+from recipes.engine.data import named_apart
 
 _CLEARING = ".clearing"  # config.json while a run is being removed
 _LOCK = ".lock"
@@ -219,8 +220,15 @@ class Run:
             )
         return load_config(self.recipe.settings, path, self.recipe.name)
 
-    def name_results(self, config, tests, names):
-        """Names test sets apart from the run's own results, where the settings of these names differ from the run's."""
+    def name_results(self, config, tests, names, files=None, of_files=()):
+        """Names test sets of other files, or of other values of settings, apart from the run's own.
+
+        The settings are `names`, and `of_files`, which say how files are read, for the run's own files.
+        """
+        if files is None:
+            names = *names, *of_files
+        else:
+            tests = named_apart(tests, self.read_config().names_of_tests)
         then, now = ({name: getattr(settings, name) for name in names} for settings in (self.read_config(), config))
         for arguments in [name for name in names if isinstance(now[name], dict)]:
             then |= then.pop(arguments)

@@ -1,5 +1,7 @@
 """Fine-tuning of T5, which writes its labels."""
 
+import warnings
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -88,6 +90,11 @@ def check(config):
             "T5 has no head and no class weights. "
             f"Received: model_arguments={config.model_arguments}, class_weights={config.class_weights!r}"
         )
+    rate, usual = (settings.model_argument("attention_dropout") for settings in (config, type(config)()))
+    if rate not in (usual, config.model_argument("dropout")):
+        raise ValueError(f"T5 drops attention weights at its rate `dropout`. Received: attention_dropout={rate}")
+    if config.optimizer == "electra":
+        raise ValueError("--optimizer electra is for encoders. Received: a T5 as --checkpoint")
 
 
 def fit(run, texts, targets, tokenizer):
@@ -167,11 +174,17 @@ def make_model(config):
     arguments = dict(dropout=config.model_arguments["dropout"], seed=config.seed, **attention_arguments(config))
     if config.decoder_attention == "own":
         arguments |= dict(decoder_attention=None, cross_attention=None)
-    model = from_pretrained(config.checkpoint, **arguments)
+    with warnings.catch_warnings():
+        if not config.checkpoint_weights:
+            warnings.simplefilter("ignore")
+        model = from_pretrained(config.checkpoint, **arguments)
     if not isinstance(model, T5):
         raise ValueError(
             f"--checkpoint must be a T5 with its decoder. Received: {config.checkpoint}, of an encoder alone"
         )
+    if not config.checkpoint_weights:
+        model = T5.from_config(model.get_config())
+        model.build()
     return model
 
 

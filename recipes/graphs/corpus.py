@@ -4,7 +4,7 @@ import dataclasses
 import numbers
 import re
 
-import numpy as np
+from keras_headattn.data._labelled_text import Examples
 
 SHOWN = 3  # damaged rows that are named
 # As `text.WordTokenizer` splits: words, numbers with their points, English endings, other signs.
@@ -73,19 +73,19 @@ class Graph:
 
 
 @dataclasses.dataclass(frozen=True)
-class GraphCorpus:
+class GraphCorpus(Examples):
     """Graphs in the order in which they were read.
 
     Args:
         graphs: list of `Graph`.
         name: str, the source, for messages.
-        split: str, how titles, names and texts become words: `"signs"`, or `"spaces"` where they are tokenised already.
+        split_at: str, where titles, names and texts are split: `"signs"`, or `"spaces"` if they are tokenised already.
         damaged: tuple of str, the faults of rows that were left out.
     """
 
     graphs: list
     name: str
-    split: str = "signs"
+    split_at: str = "signs"
     damaged: tuple = ()
 
     def __len__(self):
@@ -95,11 +95,8 @@ class GraphCorpus:
         """Returns the graphs of these indices, in their order."""
         return dataclasses.replace(self, graphs=[self.graphs[index] for index in indices])
 
-    def sample(self, number, seed=0):
-        """Returns so many graphs (`None`: all), chosen at random, in their order."""
-        if number is None or number >= len(self):
-            return self
-        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
+    def _keys(self):
+        return ((graph.entities, graph.triples) for graph in self.graphs)
 
     def summary(self):
         """Returns a line of text: the number of graphs, and the rows that were left out."""

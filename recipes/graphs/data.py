@@ -4,8 +4,6 @@ import dataclasses
 import functools
 import itertools
 
-import numpy as np
-
 from recipes.engine.data import Corpora, named_files
 from recipes.graphs.demo import people
 from recipes.graphs.files import read_graphs
@@ -21,9 +19,7 @@ def load_corpora(config):
         how = config.format, config.encoding, config.max_graphs
         train, share = _read(config.train, *how), config.validation_share
         if share:
-            order = np.random.default_rng(0).permutation(len(train))
-            end = min(max(1, round(share * len(train))), len(train) - 1)
-            train, validation = train.take(sorted(order[end:])), train.take(sorted(order[:end]))
+            train, validation = train.split([share])
         else:
             validation = _read(config.validation, *how)
     corpora = Corpora(train, validation, load_tests(config))
@@ -68,7 +64,7 @@ def _people():
 def _read(paths, format, encoding, max_graphs):
     """Reads one corpus of several files, at most so many graphs of it."""
     corpora = [read_graphs(path, format, encoding) for path in paths]
-    if len({corpus.split for corpus in corpora}) > 1:
+    if len({corpus.split_at for corpus in corpora}) > 1:
         raise ValueError(f"The files of a set must be of one format. Received: {' '.join(map(str, paths))}")
     graphs, damaged = (
         list(itertools.chain.from_iterable(getattr(corpus, name) for corpus in corpora))

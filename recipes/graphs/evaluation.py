@@ -39,7 +39,7 @@ def score_graphs(written, corpus, metrics, settings):
         metrics: names of measures, as in the settings; "facts" of the synthetic task.
         settings: str, how texts were split and written: the end of all signatures.
     """
-    tokens = functools.partial(as_tokens, split=corpus.split)
+    tokens = functools.partial(as_tokens, split=corpus.split_at)
     hypotheses = [tokens(description.text) for description in written]
     references = [list(map(tokens, graph.references)) for graph in corpus.graphs]
     functions = [function for name in metrics for function in BY_REFERENCES.get(name, ())]

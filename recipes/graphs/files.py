@@ -13,7 +13,7 @@ from keras_headattn._files import parse_json, read_lines
 from recipes.graphs.corpus import SPLITS, Graph, GraphCorpus, GraphFault, find_names, find_tags
 
 AGENDA_RELATIONS = ("USED-FOR", "CONJUNCTION", "FEATURE-OF", "PART-OF", "COMPARE", "EVALUATE-FOR", "HYPONYM-OF")
-AGENDA_TAG = r"<([a-z]+)_(\d+)>"
+TAG = r"<([^<>\s]+)_(\d+)>"
 WEBNLG_TAG = r"(?:AGENT|PATIENT|BRIDGE)-\d+"
 
 
@@ -103,7 +103,7 @@ def _tagged(text, types, split):
         number = int(match[2])
         return number if number < len(types) and types[number] == match[1] else None
 
-    return find_tags(text, AGENDA_TAG, number_of, split)
+    return find_tags(text, TAG, number_of, split)
 
 
 def _referring(graph):

@@ -9,7 +9,6 @@ import keras
 from keras_headattn._files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.training import EpochScore, HeadDistances, HeadStatistics, Model
-from recipes.engine.data import named_apart
 from recipes.engine.exporting import smoke_test
 from recipes.engine.generation import DECODING, write_texts
 from recipes.engine.modelling import fitting_batch, make_optimizer
@@ -126,7 +125,7 @@ def encode(corpus, vocabulary, max_length):
 
 def report_long_names(train, max_words):
     """Prints how many names of training are read in part, because of `max_words`."""
-    lengths = [len(SPLITS[train.split](name)) for graph in train.graphs for name in graph.entities]
+    lengths = [len(SPLITS[train.split_at](name)) for graph in train.graphs for name in graph.entities]
     if max_words and (longer := sum(length > max_words for length in lengths)):
         print(f"{train.name}: of {longer:,} of {len(lengths):,} names the first {max_words} words are read (max_words)")
 
@@ -137,12 +136,12 @@ def validation_scores(run, model, validation):
     if not config.validation_graphs:
         return []
     corpus = validation.sample(config.validation_graphs)
-    references = [[as_tokens(text, corpus.split) for text in graph.references] for graph in corpus.graphs]
+    references = [[as_tokens(text, corpus.split_at) for text in graph.references] for graph in corpus.graphs]
     graph_to_text = load_graph_to_text(run, config, model, **config.greedy_decoding, max_entities=ANY_SIZE)
 
     def measure(model):
         return bleu(
-            [as_tokens(description.text, corpus.split) for description in graph_to_text(corpus.graphs)], references
+            [as_tokens(description.text, corpus.split_at) for description in graph_to_text(corpus.graphs)], references
         ).value
 
     return [EpochScore(measure, "val_bleu")]
@@ -162,9 +161,8 @@ def evaluate(run, config, files=None):
             print(corpus.summary())
     if not tests:
         raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
-    if files is not None:
-        tests = named_apart(tests, run.read_config().names_of_tests)
-    score(run, config, run.load_model(), run.name_results(config, tests, DECODING))
+    tests = run.name_results(config, tests, (*DECODING, "max_graphs"), files)
+    score(run, config, run.load_model(), tests)
 
 
 def score(run, config, model, tests):
@@ -174,7 +172,7 @@ def score(run, config, model, tests):
     for test, parts in by_category(tests, read_json(run.folder / CATEGORIES)).items():
         corpus = tests[test]
         descriptions = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
-        settings = f"split:{corpus.split}|{config.decoding_signature}"
+        settings = f"split:{corpus.split_at}|{config.decoding_signature}"
         for name, places in parts.items():
             some, written = corpus.take(places), [descriptions[index] for index in places]
             scores = score_graphs(written, some, metrics, settings)

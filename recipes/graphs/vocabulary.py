@@ -48,7 +48,7 @@ class GraphVocabulary:
     @classmethod
     def learn(cls, corpus, min_count=5, max_words=None):
         """Learns the vocabulary of a `GraphCorpus`. Words of texts and titles must occur `min_count` times."""
-        split, graphs = SPLITS[corpus.split], corpus.graphs
+        split, graphs = SPLITS[corpus.split_at], corpus.graphs
         words = (token for graph in graphs for text in graph.texts for token in text if isinstance(token, str))
         words = _frequent(words, min_count)
         if not words:
@@ -59,7 +59,7 @@ class GraphVocabulary:
             _frequent((word for graph in graphs for name in graph.entities for word in split(name)[:max_words]), 1),
             _frequent((word for graph in graphs for word in split(graph.title)), min_count),
             sorted({relation for graph in graphs for _, relation, _ in graph.triples}),
-            corpus.split,
+            corpus.split_at,
             max_words,
         )
 

@@ -111,6 +111,8 @@ class MemoryImages(ImageFiles):
 
 def read_digits(split):
     """Reads scikit-learn's handwritten digits, 8 x 8 pixels, as PNG: 1,500 to train on, 297 for validation."""
+    if split not in ("train", "validation"):
+        raise ValueError(f"The splits of --built-in are train and validation. Received: {split}")
     digits = optional_import("sklearn.datasets", "recipes").load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
     chosen = order[:1500] if split == "train" else order[1500:]

@@ -73,7 +73,7 @@ class Pixels:
         of={
             "inception": [inception_crop],
             "pad_crop": [pad_and_crop],
-            "none": [pad_and_crop],
+            "none": [],
         },
     )
     rand_augment: int = option(
@@ -169,6 +169,11 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
         if self.is_vit and self.attention == "none":
             object.__setattr__(self, "attention", "multi_head")
         self._leave_out_momentum()
+        if self.augmentation == "none" and self.augmentation_arguments != ImageNetConfig().augmentation_arguments:
+            raise ValueError(
+                "--augmentation none takes no --augmentation-arguments. "
+                f"Received: augmentation_arguments={self.augmentation_arguments}"
+            )
         if self.is_vit and self.image_size % (side := self.model_argument("patch_size")):
             raise ValueError(
                 f"--image-size must be a multiple of the patches of {side} pixels, see --model-arguments patch_size. "
@@ -244,6 +249,10 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
             reasons["decay_epochs"] = "is for --schedule step"
         if not self.records:
             reasons |= dict.fromkeys(("first_label", "num_classes"), "is only for --records")
+        if self.built_in or self.tfds:
+            reasons["class_names"] = "is only for --images and --records"
+        if self.built_in:
+            reasons["train_split"] = "is not for --built-in"
         return reasons
 
     @property

@@ -123,11 +123,19 @@ def evaluate(run, config, files=None):
 def read_tests(run, config):
     """Reads the validation split of the settings by the name of its results; of other images than the run's, all."""
     run_config = run.read_config()
+    is_own_data = all(getattr(config, name) == getattr(run_config, name) for name in config.SOURCES)
+    if is_own_data and config.validation_share not in (None, run_config.validation_share):
+        raise ValueError(
+            "The model may have been trained on these images: only the share that was left out is scored. "
+            f"Received: --validation {config.validation}, not {run_config.validation}"
+        )
     if any(getattr(config, name) != getattr(run_config, name) for name in (*config.SOURCES, "validation_split")):
         config = config.changed({"validation": config.validation_split})
     tests = {config.validation_split: load_validation(config, class_names(run))}
-    is_own = config.validation_split == run_config.validation_split
-    return run.name_results(config, tests, (*config.SOURCES, "resized") if is_own else ("resized",))
+    names = ("resized", "validation_labels", "first_label")
+    if config.validation_split == run_config.validation_split:
+        names = *config.SOURCES, *names
+    return run.name_results(config, tests, names)
 
 
 def score(run, config, model, tests):

@@ -4,7 +4,7 @@ import json
 import pathlib
 
 from keras_headattn._files import write_atomically
-from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
+from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face, tokenizer_of
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
 from keras_headattn.serving import write_version
 from recipes.engine.encoders import saved_tokenizer
@@ -69,11 +69,13 @@ def shape_of(model):
 def import_pretrained(run, config, checkpoint, generator=None):
     """Makes a finished run of a checkpoint, with its sizes and its vocabulary.
 
-    Without `config.vocabulary` the folder of the checkpoint has a vocab.txt. Other arguments are those of
-    `read_pretrained`.
+    Without `config.vocabulary` the folder of the checkpoint has a vocab.txt, and its tokenizer_config.json says if text
+    is lower-cased. Other arguments are those of `read_pretrained`.
     """
     folder = pathlib.Path(checkpoint)
     folder = folder if folder.is_dir() else folder.parent
+    if not config.vocabulary and all((folder / name).exists() for name in ("config.json", "tokenizer_config.json")):
+        config = config.changed({"lowercase": tokenizer_of(folder).lowercase})
     tokenizer = read_vocabulary(config.vocabulary or folder / VOCABULARY, config.lowercase)
     model = read_pretrained(config, tokenizer, checkpoint, generator)
     encoder = encoder_of(model)

@@ -15,7 +15,7 @@ from keras_headattn.text import TextWindows, join_words
 from keras_headattn.training import EpochScore
 from recipes.engine import lora
 from recipes.engine.config import passing_on
-from recipes.engine.data import check_batch_size, named_apart
+from recipes.engine.data import check_batch_size
 from recipes.engine.encoders import (
     check_encoder,
     fine_tuning_optimizer,
@@ -79,6 +79,7 @@ def fit(run, sentences, names, tokenizer):
     parts = [encode(part, names, tokenizer, config.max_length) for part in (sentences.train, sentences.validation)]
     buckets = choose_buckets([len(row) for rows, _ in parts for row in rows], config.num_buckets)
     common = dict(batch_size=config.batch_size, bucket_lengths=buckets, seed=config.seed, pad_id=tokenizer.pad_id)
+    common["is_sum"] = config.optimizer == "electra"
     batches, validation = (TokenLabelBatches(*part, training=part is parts[0], **common) for part in parts)
     print(f"{len(names)} tags, {tokenizer.vocabulary_size:,} pieces")
 
@@ -143,10 +144,7 @@ def learned(run):
 def evaluate(run, config, files=None):
     """Scores a finished run on the test sets of files, or for `None` on its own."""
     tests = read_tests(config, files)
-    if files is None:
-        tests = run.name_results(config, tests, ("max_examples",))
-    else:
-        tests = named_apart(tests, run.read_config().names_of_tests)
+    tests = run.name_results(config, tests, ["max_examples"], files, ("word_column", "tag_column"))
     score(run, config, run.load_model(), tests)
 
 

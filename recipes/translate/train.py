@@ -13,7 +13,7 @@ from keras_headattn.serving import export_id_translator, export_translator, writ
 from keras_headattn.text import LanguagePair
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadStatistics
 from recipes.engine import lora
-from recipes.engine.data import fingerprint, named_apart
+from recipes.engine.data import fingerprint
 from recipes.engine.exporting import smoke_test
 from recipes.engine.modelling import count_flops, fitting_warmup, make_optimizer, token_trainer
 from recipes.engine.records import fingerprint_of, is_complete
@@ -165,11 +165,11 @@ def evaluate(run, config, files=None):
     else:
         how = config.columns, config.max_sentences, config.languages
         tests = {name: read_files(pair, *how) for name, pair in files_of_tests(files).items()}
-        tests = named_apart(tests, run.read_config().names_of_tests)
     if not tests:
         raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
     check_sizes(tests.values())
-    score(run, config, run.load_model(), run.name_results(config, tests, (*DECODING, "iwslt", "tfds")))
+    tests = run.name_results(config, tests, (*DECODING, "iwslt", "tfds"), files, ["columns"])
+    score(run, config, run.load_model(), tests)
 
 
 def score(run, config, model, tests, shown=()):

@@ -2,7 +2,9 @@
 
 import keras
 import numpy as np
+import pytest
 
+from keras_headattn import layers
 from keras_headattn.analysis import attention_maps
 from keras_headattn.layers import EvolvingAttention, InteractingHeadAttention, MultiHeadAttention
 from keras_headattn.models import ResNet, Transformer
@@ -67,6 +69,23 @@ def test_a_functional_model_with_images():
     sizes = [maps.weights.shape for maps in recorded.values()]
     assert all(shape[:2] == (2, HEADS) and shape[2] == shape[3] for shape in sizes) and len(sizes) == 6
     assert any(maps.convolution is not None for maps in recorded.values())
+
+
+@pytest.mark.parametrize("kind", [MultiHeadAttention, keras.layers.MultiHeadAttention])
+def test_layers_of_the_same_path_are_all_there(kind):
+    def tower(heads):
+        x = keras.Input((5, 8))
+        return keras.Model(x, kind(heads, 4, name="attention")(x, x))
+
+    x, towers = keras.Input((5, 8)), [tower(2), tower(3)]
+    model, sample = keras.Model(x, [part(x) for part in towers]), np.random.default_rng(0).random((1, 5, 8))
+    maps = attention_maps(model, sample)
+    assert {path: part.weights.shape[1] for path, part in maps.items()} == {"attention": 2, "attention_1": 3}
+    for part, path in zip(towers, ("attention", "attention_1"), strict=True):
+        np.testing.assert_array_equal(attention_maps(part, sample)["attention"].weights, maps[path].weights)
+    with layers.capture_intermediates() as intermediates:
+        model(sample)
+    assert intermediates.keys() == (maps.keys() if kind is MultiHeadAttention else set())
 
 
 def test_pairs_of_heads():

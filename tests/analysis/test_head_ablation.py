@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from keras_headattn.analysis import draw_head_ablation, head_ablation
 from keras_headattn.layers import (
     EvolvingAttention,
+    GraphAttention,
     InteractingHeadAttention,
     MultiHeadAttention,
     SelfAttentivePooling,
@@ -129,6 +130,13 @@ def test_a_layer_without_output_projection_is_masked_in_its_output():
     (pooled, scores), (masked, same) = seen[0], seen[2]
     np.testing.assert_array_equal(scores, same)
     assert not np.asarray(masked[:, 1]).any() and np.asarray(masked[:, 2]).any() and pooled.shape == masked.shape
+
+
+def test_heads_that_are_columns_of_the_output():
+    x = keras.Input(X.shape[1:])
+    model = keras.Model(x, GraphAttention(3, 4, name="graph")(x, x))
+    by_head = np.asarray(model(X)).reshape(len(X), -1, 3, 4).sum((0, 1, 3))
+    np.testing.assert_allclose(head_ablation(model, total(model))["graph"], by_head, atol=1e-4)
 
 
 def test_a_function_compiled_before_is_an_error_where_it_would_show_nothing():

@@ -199,6 +199,26 @@ def test_importance_is_the_slope_of_the_loss_along_a_head():
     assert found["stock"][1] == pytest.approx(np.mean(slopes), rel=1e-2)
 
 
+def test_importance_leaves_out_penalties():
+    found = []
+    for penalty in (None, "l2"):
+        keras.utils.set_random_seed(0)
+        x = keras.Input((5, 8))
+        layer = layers.MultiHeadAttention(2, 4, kernel_regularizer=penalty, seed=1, name="attention")
+        model = keras.Model(x, layer(x, x))
+        model.compile(loss="mse")
+        found.append(head_importance(model, [(np.ones((2, 5, 8), "float32"), np.ones((2, 5, 8), "float32"))]))
+    np.testing.assert_allclose(found[0]["attention"], found[1]["attention"], rtol=1e-5)
+
+
+def test_importance_needs_an_output_projection():
+    x = keras.Input((5, 8))
+    model = keras.Model(x, layers.GraphAttention(2, 4, name="graph")(x, x))
+    model.compile(loss="mse")
+    with refused("need an output projection", "graph"):
+        head_importance(model, [(np.ones((2, 5, 8)), np.ones((2, 5, 8)))])
+
+
 test_arguments = refusals(
     (lambda: prune_heads(small_classifier(), {"ours": [1, 2, 3, 4]}, 0.5), "`importance` must have 'stock'", "ours"),
     *(
@@ -221,6 +241,16 @@ def test_models_that_cannot_be_pruned():
     model = keras.Model(image, layers.AugmentedConv2D(16, 3, attention=attention)(image))
     with refused("does not follow the heads"):
         prune_heads(model, None, 0.5)
+
+
+def test_grouped_queries_of_keras_are_refused():
+    x = keras.Input((5, 8))
+    layer = keras.layers.GroupQueryAttention(4, 4, 2, name="grouped")
+    model = keras.Model(x, keras.layers.MultiHeadAttention(4, 2)(layer(x, x), x))
+    with refused("GroupQueryAttention", "grouped"):
+        prune_heads(model, None, 0.5)
+    with refused("GroupQueryAttention", "grouped"):
+        layers.enable_lora(model, 2)
 
 
 def test_weights_that_are_not_plain():

@@ -10,6 +10,7 @@ from keras_headattn.layers import (
     GroupedQueryAttention,
     InteractingHeadAttention,
     MultiHeadAttention,
+    TalkingHeadsAttention,
     absorb,
 )
 from tests.interop.folders import numbers, save_tensorflow
@@ -63,6 +64,19 @@ def test_to_keras(layer, stock):
     (report,) = copy_attention(absorb(layer) if isinstance(layer, InteractingHeadAttention) else layer, stock)
     assert not report.initialised and not report.left_over
     np.testing.assert_allclose(array(stock(X, X)), array(expected), atol=1e-6)
+
+
+def test_what_would_compute_something_else_is_refused():
+    talking, plain = TalkingHeadsAttention(2, 4), MultiHeadAttention(2, 4)
+    wide, window = (keras.layers.MultiHeadAttention(2, 4, sliding_window=size) for size in (None, 2))
+    for layer in (talking, plain, wide, window):
+        layer(X, X)
+    with refused("nothing was copied", "pre_softmax_kernel"):
+        copy_attention(talking, plain)
+    assert "pre_softmax_kernel" in copy_attention(talking, plain, strict=False)[0].left_over
+    for pair in ((plain, window), (window, plain), (window, wide)):
+        with refused("the same `sliding_window`", "2"):
+            copy_attention(*pair)
 
 
 def test_nothing_is_copied_by_half():

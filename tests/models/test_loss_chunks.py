@@ -82,6 +82,19 @@ def test_steps_leave_calls_as_they_were_after_an_error():
     assert not model.needs_states and model(INPUTS).shape == (4, 7, VOCABULARY)
 
 
+class Doubled(LabelSmoothedCrossentropy):
+    def call(self, y_true, y_pred):
+        return 2 * super().call(y_true, y_pred)
+
+
+def test_losses_that_chunks_would_change():
+    model = make(Transformer, loss_chunk_size=CHUNK)
+    with refused("`loss_weights` must be None", "0.5"):
+        model.compile("sgd", LabelSmoothedCrossentropy(), loss_weights=0.5)
+    with refused("`loss` must be", "Doubled"):
+        model.compile("sgd", Doubled())
+
+
 @pytest.mark.parametrize("reduction", ["sum", "mean_with_sample_weight"])
 def test_reductions(reduction):
     whole = make(Transformer, dropout=0.0)

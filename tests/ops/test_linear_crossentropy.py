@@ -86,8 +86,13 @@ def test_of_equal_logits_the_first_is_the_likeliest():
 
 def test_labels_outside_the_vocabulary():
     states, _ = batch(1, 2)
-    losses, is_right = linear_crossentropy(states, KERNEL, np.array([[-100, CLASSES]]))
-    assert np.isfinite(losses).all() and not np.any(is_right)
+    states = tf.constant(states)
+    with tf.GradientTape() as tape:
+        tape.watch(states)
+        losses, is_right = linear_crossentropy(states, KERNEL, np.array([[-100, CLASSES]]), label_smoothing=0.1)
+        ignored = losses[0, 0]
+    assert ignored == 0 and np.isnan(losses[0, 1]) and not np.any(is_right)
+    assert not np.any(tape.gradient(ignored, states))
 
 
 def test_sums_gradients_of_16_bits_in_32():

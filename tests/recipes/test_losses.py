@@ -44,7 +44,8 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_labels(name, tmp_path_factory,
     monkeypatch.chdir(tmp_path_factory.mktemp("losses"))
     recipe, config = _settings(name.split()[0], CASES[name])
     for num_replicas in (1, 2):
-        batches, validation, trainer = built(recipe, config.changed({"replicas": num_replicas, "run": f"run{num_replicas}"}))
+        given = {"replicas": num_replicas, "run": f"run{num_replicas}"}
+        batches, validation, trainer = built(recipe, config.changed(given))
         strategy = trainer.distribute_strategy
         assert strategy.num_replicas_in_sync == num_replicas
         for data, training in ((batches, True), (validation, False)):

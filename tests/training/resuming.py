@@ -47,11 +47,12 @@ def simple(units=2, optimizer="sgd", replicas=1):
     return model
 
 
-def fit(model, folder, epochs=1, callbacks=(), **options):
+def fit(model, folder, epochs=1, callbacks=(), initial_epoch=0, **options):
     resume = Resume(folder, callbacks=callbacks, **options)
     target = Y[:, : model.output_shape[1]]
     try:
-        return model.fit(X, target, batch_size=4, epochs=epochs, shuffle=False, verbose=0, callbacks=[resume])
+        arguments = dict(batch_size=4, initial_epoch=initial_epoch, epochs=epochs, shuffle=False, verbose=0)
+        return model.fit(X, target, callbacks=[resume], **arguments)
     except Killed:
         resume._finish_writing()
         raise

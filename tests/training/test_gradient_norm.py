@@ -74,6 +74,14 @@ def test_training_afterwards_goes_without():
     assert "gradient_norm" not in model.fit(X, Y, verbose=0).history
 
 
+def test_gradients_of_16_bits():
+    inputs = keras.Input((4,), dtype="bfloat16")
+    model = Model(inputs, keras.layers.Dense(3)(keras.layers.Dense(4, dtype="bfloat16")(inputs)))
+    model.compile("sgd", "mse")
+    history = model.fit(X, Y, batch_size=4, verbose=0, callbacks=[GradientNorm()]).history
+    assert 0 < history["gradient_norm"][0] < np.inf
+
+
 def test_it_leaves_other_observers_alone():
     inputs = keras.Input((4,))
     model = Model(inputs, keras.layers.Dense(3)(inputs))

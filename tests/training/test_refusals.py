@@ -42,6 +42,8 @@ test_callbacks = refusals(
     (lambda: training.write_projector("none", {"a": (np.eye(5), ["b"])}), "embeddings", "1 labels for 5 rows of a"),
     *values(functools.partial(training.Resume, "none"), every=(0, 0.5), keep=(0,), data=([],), callbacks=([3],)),
     (lambda: training.Resume("none", callbacks=keras.callbacks.History()), "callbacks", "History"),
+    (lambda: training.HeadStatistics("none", picture="heads.png"), "attend", "heads.png"),
+    *values(functools.partial(training.AttentionImages, "none", dict), every=(0, -1, 1.5)),
     (lambda: training.Resume("none", callbacks=[keras.callbacks.History]), "callbacks", "History"),
 )
 

@@ -71,6 +71,16 @@ def test_weights_are_those_of_keras_on_one_replica(name):
         np.testing.assert_array_equal(*(copy.numpy() for copy in variable.value.values))
 
 
+def test_a_sum_over_rows_is_that_of_one_replica():
+    """Losses that are logged, however the rows of a batch are dealt out."""
+    options = dict(optimizer=lambda: "sgd", loss=lambda: keras.losses.MeanSquaredError("sum"), batch_size=5)
+    found = []
+    for replicas in (1, 2):
+        model, history = train(dense, (X, Y), replicas, False, **options)
+        found.append([*history["loss"], model.evaluate(X, Y, batch_size=5, verbose=0)])
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
 def classifier(lookup):
     inputs = keras.Input((None,), dtype="int32")
     return Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalAveragePooling1D()(lookup(inputs))))

@@ -136,6 +136,35 @@ def test_a_finished_run_goes_on_with_more_epochs(tmp_path):
     np.testing.assert_array_equal(model.get_weights()[0], whole.get_weights()[0])
 
 
+def test_epochs_that_do_not_begin_at_zero(tmp_path):
+    def epochs(name, last):
+        callbacks = [Resume(tmp_path / name)]
+        options = dict(batch_size=4, initial_epoch=3, epochs=last, shuffle=False, verbose=0, callbacks=callbacks)
+        return simple().fit(X, Y, **options).epoch
+
+    assert epochs("parts", 5) == [3, 4] and epochs("parts", 6) == [3, 4, 5]
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path / "killed", 5, [Kill(1, "on_train_batch_end")], initial_epoch=3)
+    assert epochs("killed", 5) == [3, 4]
+
+
+def test_another_learning_rate_holds(tmp_path):
+    def rate(given, epochs, *callbacks):
+        model = simple(optimizer=keras.optimizers.SGD(given))
+        fit(model, tmp_path, epochs, callbacks)
+        return float(model.optimizer.learning_rate)
+
+    halve = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: halved(halve.model.optimizer))
+    assert rate(0.25, 1, halve) == 0.125
+    assert rate(0.25, 2) == 0.125  # as it was
+    assert rate(0.5, 3) == 0.5
+    assert rate(0.5, 3) == 0.5
+
+
+def halved(optimizer):
+    optimizer.learning_rate = optimizer.learning_rate / 2
+
+
 def test_data_know_the_epoch(tmp_path):
     """Recorded at each step: Keras may read batches ahead."""
     for expected in ([0, 1], [2]):

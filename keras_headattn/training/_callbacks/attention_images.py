@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from keras_headattn._figures import CARD, as_image, new_figure, shown, weight_colors
 from keras_headattn._files import Path
 from keras_headattn._terminal import columns_of
+from keras_headattn._validation import check_positive
 from keras_headattn.training._callbacks.writers import WritingCallback
 
 MOST_HEADS = 16
@@ -47,7 +48,7 @@ class AttentionImages(WritingCallback):
     ):
         super().__init__(log_dir)
         self.attend = attend
-        self.every = every
+        self.every = check_positive("every", every)
         new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

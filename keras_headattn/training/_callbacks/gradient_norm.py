@@ -39,6 +39,7 @@ class GradientNorm(keras.callbacks.Callback):
         model.observe_gradients(self._update)
 
     def _update(self, gradients):
+        gradients = [tf.cast(gradient, tf.float32) for gradient in gradients if gradient is not None]
         norm = tf.linalg.global_norm(gradients) / self.model.optimizer.scale_loss(tf.constant(1.0))
         finite = tf.math.is_finite(norm)
         self._mean.update_state(tf.where(finite, norm, 0.0), sample_weight=tf.cast(finite, norm.dtype))

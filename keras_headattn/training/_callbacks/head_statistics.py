@@ -52,6 +52,8 @@ class HeadStatistics(WritingCallback):
         picture: Path | None = None,
     ):
         super().__init__(log_dir)
+        if picture is not None and attend is None:
+            raise ValueError(f"`picture` needs `attend`, which gives the maps. Received: picture={picture!r}")
         self.attend = attend
         self.picture = picture
         new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing

@@ -159,7 +159,7 @@ class Model(keras.Model):
             self._num_calls += 1
         # In a custom loop there is no function from `fit`.
         run = self._train_replica if self.train_function else self._on_replica(self._gradients)
-        gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
+        gradients, logs = run(data, _all_rows(data)) if self._is_distributed() else run(data)
         if gradients:
             if not self._is_distributed():
                 self._observe(gradients)
@@ -181,7 +181,7 @@ class Model(keras.Model):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         run = self._test_replica if self.test_function else self._on_replica(self._metrics_of_batch)
-        return run(data)
+        return run(data, _all_rows(data)) if self._is_distributed() else run(data)
 
     def _on_replica(self, function):
         return ReplicaFunction(function, self.jit_compile) if self._is_distributed() else function
@@ -191,20 +191,14 @@ class Model(keras.Model):
             return sums_gradients(self.optimizer, self._observe)
         return contextlib.nullcontext()
 
-    def _weight(self, data):
-        """Returns the weight of this replica's mean loss: its share of the rows, 1 if all are equal."""
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        rows = tf.cast(_num_rows(x), tf.float32)
-        replica = tf.distribute.get_replica_context()
-        return rows * replica.num_replicas_in_sync / replica.all_reduce("SUM", rows)
-
-    def _gradients(self, data, weight=None):
+    def _gradients(self, data, all_rows=None):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
-            y_pred, loss = self._forward(x, y, sample_weight, training=True)
-            # A sum over rows does not need the weight of a mean.
-            if weight is not None and not _is_sum(self.loss):
-                loss *= tf.cast(weight, loss.dtype)
+            y_pred, loss = self._forward(x, y, sample_weight, all_rows, training=True)
+            # A replica's mean counts by its share of the rows. A sum over rows needs no weight.
+            if all_rows is not None and not _is_sum(self.loss):
+                share = tf.cast(_num_rows(x), tf.float32) * self.distribute_strategy.num_replicas_in_sync / all_rows
+                loss *= tf.cast(share, loss.dtype)
             if self.optimizer is not None:
                 loss = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(loss, self.trainable_weights)
@@ -213,17 +207,19 @@ class Model(keras.Model):
         gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
         return gradients, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
-    def _metrics_of_batch(self, data):
+    def _metrics_of_batch(self, data, all_rows=None):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        y_pred, _ = self._forward(x, y, sample_weight, training=False)
+        y_pred, _ = self._forward(x, y, sample_weight, all_rows, training=False)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
-    def _forward(self, x, y, sample_weight, training):
+    def _forward(self, x, y, sample_weight, all_rows, training):
         y_pred = self(x, training=training) if has_training_argument(self) else self(x)
         loss = loss_of(self, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
         # Keras divides a replica's loss by the number of replicas; the tracker averages undivided losses.
-        whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
-        loss_tracker(self).update_state(whole, sample_weight=_num_rows(x))
+        num_replicas = self.distribute_strategy.num_replicas_in_sync
+        # Sums of replicas add up, however many rows each has.
+        rows = _num_rows(x) if all_rows is None or not _is_sum(self.loss) else all_rows / num_replicas
+        loss_tracker(self).update_state(loss * tf.cast(num_replicas, loss.dtype), sample_weight=rows)
         return y_pred, loss
 
     def _is_distributed(self):
@@ -260,6 +256,12 @@ def _with_row_axis(step):
         return keras.tree.map_structure(lambda value: tf.reshape(value, (1,)), step(data))
 
     return step_with_row_axis
+
+
+def _all_rows(data):
+    """Returns the number of rows of all replicas."""
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+    return tf.distribute.get_replica_context().all_reduce("SUM", tf.cast(_num_rows(x), tf.float32))
 
 
 def _num_rows(x):

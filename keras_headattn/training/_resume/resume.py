@@ -28,7 +28,8 @@ class Resume(keras.callbacks.CallbackList):
 
     On a CPU the result is the same, bit for bit, as without the interruption. Saved are the variables of model, metrics
     and optimizer, random generators (also Python's, NumPy's and Keras's global ones), the position in the data, the
-    history and the state of other callbacks. Batches already trained on are read again and skipped.
+    history and the state of other callbacks. Batches already trained on are read again and skipped. A model that is
+    compiled with another learning rate goes on with it.
 
     The data's order may depend on the epoch only: use `fit(shuffle=False)`, and data that is the same in every epoch or
     has an attribute `epoch`.
@@ -96,10 +97,13 @@ class Resume(keras.callbacks.CallbackList):
         self._warn_of_shuffling()
         self._epoch_logs, self._logs = [], {}
         self._batch = 0
+        arguments: dict[str, Any] = next(self._calls_of_fit(inspect.currentframe()), {})
+        self._first_epoch = arguments.get("initial_epoch", 0)
         self._after_steps = None
         self._build()
         self._strategy = self.model.distribute_strategy
         self._run = snapshot.describe(self.model)
+        self._rate = snapshot.rate_of(self.model.optimizer)
         self._place = {
             "replicas": self._strategy.num_replicas_in_sync,
             "steps_per_execution": self.model.steps_per_execution,
@@ -123,7 +127,7 @@ class Resume(keras.callbacks.CallbackList):
                 print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
             # Fails now, not after hours, if the folder cannot be written to.
-            self._checkpoints.write(self._take(0, 0))
+            self._checkpoints.write(self._take(self._first_epoch, 0))
         self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._writing = None
         self._signal.catch()
@@ -230,7 +234,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def _complete(self, history):
         """Adds earlier epochs to the history that `fit` returns."""
-        history.epoch = list(range(len(self._epoch_logs)))
+        history.epoch = list(range(self._first_epoch, self._first_epoch + len(self._epoch_logs)))
         history.history = {}
         for logs in self._epoch_logs:
             for name, value in logs.items():
@@ -240,7 +244,9 @@ class Resume(keras.callbacks.CallbackList):
         """Returns the state before batch number `batch` of `epoch`, as `(state, arrays)`."""
         state = {
             "epoch": epoch,
+            "first_epoch": self._first_epoch,
             "batch": batch,
+            "rate": self._rate,
             "stopped": bool(self.model.stop_training),
             "logs": self._logs,
             "history": list(self._epoch_logs),
@@ -257,7 +263,9 @@ class Resume(keras.callbacks.CallbackList):
         snapshot.restore_memory(self.callbacks, self._settings, state["callbacks"])
         snapshot.restore_random_state(state["random"])
         self._epoch_logs, self._logs = list(state["history"]), state["logs"]
-        self._batch = state["batch"]
+        self._first_epoch, self._batch = state["first_epoch"], state["batch"]
+        if self._rate != state["rate"]:  # another one is given now
+            self.model.optimizer.learning_rate = self._rate
 
     def _save(self, checkpoint):
         self._finish_writing()

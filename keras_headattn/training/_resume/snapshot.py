@@ -94,6 +94,13 @@ def _without_rate(config):
     return config
 
 
+def rate_of(optimizer):
+    """Returns the learning rate of an optimizer; `None` if it is a schedule, or there is no optimizer."""
+    config = getattr(optimizer, "inner_optimizer", optimizer).get_config() if optimizer is not None else {}
+    rate = config.get("learning_rate")
+    return rate if isinstance(rate, float) else None
+
+
 def take_settings(callbacks):
     """Copies the attributes of each callback that are named like constructor arguments."""
     return [_data(callback, _arguments(type(callback).__mro__)) for callback in callbacks]

@@ -4,9 +4,10 @@ import json
 import math
 
 from keras_headattn._files import write_atomically
-from recipes.engine.data import fingerprint, named_apart
+from recipes.engine.data import fingerprint
 from recipes.engine.progress import progress_bar
 from recipes.engine.report import report_one_class, write_confusion
+from recipes.engine.texts.settings import COLUMNS
 from recipes.engine.texts.targets import Classes
 
 
@@ -18,13 +19,13 @@ def tests_of(run, config, files, read_corpora, read_tests):
     """
     run_config = run.read_config()
     if files is not None:
-        tests = named_apart(read_tests(config, files), run_config.names_of_tests)
+        tests = read_tests(config, files)
     else:
         corpora = read_corpora(config) if config.tests_are_shares else None
         if corpora:  # the training set must be the same
             run.check_data(fingerprint(corpora))
         tests = corpora.tests if corpora else read_tests(config)
-        tests = run.name_results(config, tests, ("tfds", "drop_labels", "max_examples"))
+    tests = run.name_results(config, tests, ("tfds", "drop_labels", "max_examples"), files, COLUMNS)
     if not tests:
         raise ValueError(f"The run has no test set. Give --test. Received: {run.folder}, without --test")
     if run_config.is_pair != config.is_pair:

@@ -82,6 +82,17 @@ def test_questions_of_others(quick, recipe, tmp_path):
     recipe("evaluate", quick[0] / "run", "--test", tmp_path / "mine.json")
     scores = json.loads((quick[0] / "run" / "results" / "mine" / "scores.json").read_text())
     assert scores["examples"] == 2 and "NoAns_f1" not in scores
+    (tmp_path / "v1.json").write_bytes((tmp_path / "mine.json").read_bytes())
+    same = [
+        "--validation",
+        tmp_path / "mine.json",
+        tmp_path / "v1.json",
+        "--run",
+        tmp_path / "run",
+        "--size",
+        "bert_tiny",
+    ]
+    assert "need ids of their own. Received: 'first'" in recipe("--train", tmp_path / "mine.json", *same)
     output = tmp_path / "answers"
     recipe("predict", quick[0] / "run", tmp_path / "mine.json", "--top", 3, "--output", output)
     best = json.loads((output / "nbest_predictions.json").read_text())

@@ -419,6 +419,14 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
         text_to_text.make_batches(types.SimpleNamespace(config=config, num_replicas=3), None, None, None)
     with refused("T5 has no head", "'pooling': 'mean'"):
         check(override(config, dict(model_arguments=dict(pooling="mean"))))
+    with refused("drops attention weights", "attention_dropout=0.7"):
+        check(override(config, dict(model_arguments=dict(attention_dropout=0.7))))
+    with refused("for encoders", "T5"):
+        check(override(config, dict(optimizer="electra")))
+    read, new = (text_to_text.make_model(override(config, dict(checkpoint_weights=given))) for given in (True, False))
+    assert [w.shape for w in read.weights] == [w.shape for w in new.weights]
+    kernels = [[w.numpy() for w in model.weights if "kernel" in w.path] for model in (read, new)]
+    assert not any(np.any(a == b) for a, b in zip(*kernels, strict=True))
     _, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["val_loss"]) and "val_score" in history[0]
     scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())

@@ -49,7 +49,7 @@ def test_columns_of_agenda(tmp_path, name):
     assert graph.entities == ("anna", "oslo", "the fjord") and graph.types == ("task", "method", "material")
     assert graph.triples == ((0, "USED-FOR", 1), (1, "HYPONYM-OF", 2))
     assert graph.texts == ((0, "lives", "in", 1, "."),) and graph.references == ("anna lives in oslo .",)
-    assert graph.title == "Of Towns ." and corpus.split == "spaces" and corpus.damaged == ()
+    assert graph.title == "Of Towns ." and corpus.split_at == "spaces" and corpus.damaged == ()
     assert other.texts == (("a_word", "near", 2),)  # a word with an underscore is a word
 
 
@@ -114,6 +114,13 @@ def test_json_of_agenda(tmp_path):
     [graph] = read_graphs(write(tmp_path, "train.json", json.dumps([row]))).graphs
     assert graph.types == ("task", "method") and graph.triples == ((0, "USED-FOR", 1),)
     assert graph.texts == ((0, "lives", "in", 1, "."),) and graph.title == "Of Towns"
+
+
+@pytest.mark.parametrize("kind", ["Town", "home_town", "town2", "città"])
+def test_tags_of_any_type(kind, tmp_path):
+    row = {"entities": ["Oslo"], "types": [kind], "text": f"<{kind}_0> is old"}
+    [graph] = read_graphs(write(tmp_path, "a.jsonl", json.dumps(row))).graphs
+    assert graph.texts == ((0, "is", "old"),)
 
 
 def test_entities_of_triples_and_several_texts(tmp_path):

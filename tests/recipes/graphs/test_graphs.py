@@ -70,6 +70,8 @@ def test_a_run_leaves_scores_and_texts(quick, recipe):
     assert lines[0].startswith("test,beam_size=1: BLEU-1 ") and ", BLEU " in lines[0] and "(nrefs:1|" in lines[0]
     assert lines[1].startswith("test,beam_size=1: entities named ") and "wrong facts" in lines[3]
     assert lines[4:] == ["test,beam_size=1: all with split:signs|beam_size:1|alpha:1.0|max_length:64"]
+    assert "test,max_graphs=5: BLEU" in recipe("evaluate", run, "--max-graphs", 5, "--metrics", "bleu")
+    assert json.loads((run / "results" / "test" / "scores.json").read_text()) == scores
     sample = re.search("^  (.*)\n    -> ", process.stdout, re.MULTILINE)[1]
     assert " | " in sample and "{" not in sample and len(sample) <= 160
 
@@ -79,6 +81,15 @@ def test_damaged_graphs_of_a_test_set_are_named(quick, recipe, tmp_path):
     (tmp_path / "mine.jsonl").write_text("\n".join(rows))
     printed = recipe("evaluate", quick[0] / "run", "--test", tmp_path / "mine.jsonl", "--metrics", "entities")
     assert "mine.jsonl: 1 graphs, 1 texts; 2 damaged rows are left out: line 2 has no entities; line 3 has" in printed
+
+
+def test_a_share_for_validation_has_no_graphs_of_training(tmp_path):
+    rows = [json.dumps({"triples": [[f"a{i // 3}", "is", "b"]], "text": f"a{i // 3} is b, {i}."}) for i in range(30)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    corpora = load_corpora(GraphsConfig(train=(str(tmp_path / "a.jsonl"),), validation=("0.2",)))
+    sides = [{graph.entities for graph in part.graphs} for part in (corpora.train, corpora.validation)]
+    assert list(map(len, sides)) == [8, 2] and not set.intersection(*sides)
+    assert (len(corpora.train), len(corpora.validation)) == (24, 6)
 
 
 def test_a_shortened_graph():

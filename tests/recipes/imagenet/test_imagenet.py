@@ -57,6 +57,7 @@ def test_the_same_command_has_nothing_left_to_train(quick, recipe):
 def test_evaluating_other_images_and_naming_damaged_ones(quick, recipe, tmp_path):
     folder = make_folder(tmp_path / "mine", classes=["3", "7"], each=2)
     (folder / "7" / "02.png").write_bytes(jpeg(2)[:50])
+    assert "may have been trained on these images" in recipe("evaluate", quick[0] / "run", "--validation", "0.5")
     printed = recipe("evaluate", quick[0] / "run", "--images", tmp_path, "--validation", "mine")
     results = quick[0] / "run" / "results" / "mine"
     assert json.loads((results / "scores.json").read_text())["examples"] == 3
@@ -109,6 +110,13 @@ def test_exporting_again_needs_no_data(quick, recipe):
         (["classify", "{tmp}/nothing", "{tmp}"], "must have image files. Received: {tmp}"),
         (["--records", "a", "--run", "{tmp}/run"], "--num-classes"),
         (["evaluate", "{tmp}/nothing"], "no run"),
+        (["--built-in", "--class-names", "a.txt", "--run", "{tmp}/run"], "--class-names is only for --images and"),
+        (["--tfds", "x", "--class-names", "a.txt", "--run", "{tmp}/run"], "--class-names is only for --images and"),
+        (["--built-in", "--train-split", "validation", "--run", "{tmp}/run"], "--train-split is not for --built-in"),
+        (
+            ["--augmentation", "none", "--augmentation-arguments", "jitter=1", "--run", "{tmp}/run"],
+            "--augmentation none takes no --augmentation-arguments",
+        ),
         (["classify", "{tmp}/nothing", "missing.jpg"], "missing.jpg"),
     ],
 )

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import shutil
 import types
 
 import keras
@@ -12,6 +13,7 @@ from safetensors.numpy import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import keras_headattn  # noqa: F401  (its classes are in the files of runs)
+from recipes.engine.encoders import saved_tokenizer
 from recipes.glue.__main__ import RECIPE as GLUE
 from recipes.glue.__main__ import main as glue
 from recipes.glue.train import make_model
@@ -105,6 +107,12 @@ def test_what_is_exported(quick, recipe, tmp_path):
         for layer in ("generator", "discriminator"):
             pairs = zip(getattr(first, layer).get_weights(), getattr(other, layer).get_weights(), strict=True)
             assert all(np.array_equal(*pair) for pair in pairs)
+    cased = shutil.copytree(version / "discriminator", tmp_path / "cased")
+    (cased / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    recipe("import", cased, *generator, "--run", tmp_path / "of_cased")
+    for folder, is_lower in ((run, True), (tmp_path / "of_cased", False)):
+        assert json.loads((folder / "config.json").read_text())["lowercase"] is is_lower
+        assert saved_tokenizer(folder / "tokenizer.json").lowercase is is_lower
     assert "must be that of the model" in recipe(
         "import", version / "discriminator", *generator, "--vocabulary", longer(version, tmp_path), "--run", run
     )

@@ -42,6 +42,9 @@ def test_losses_of_batches_are_means_over_labels():
             assert sorted(means) == pytest.approx(sorted([rows[0][1], np.mean(rows[1][1:4])]))
         else:
             assert np.mean(means) == pytest.approx(expected)
+    summed = TokenLabelBatches(rows, labels, training=True, is_sum=True, **common)
+    sums = [(inputs["text"] * weights).sum() for inputs, _, weights in (summed[0], summed[1])]
+    assert sum(sums) == sum(losses)
 
 
 def test_the_synthetic_task():
