@@ -97,8 +97,7 @@ class Resume(keras.callbacks.CallbackList):
         self._warn_of_shuffling()
         self._epoch_logs, self._logs = [], {}
         self._batch = 0
-        arguments: dict[str, Any] = next(self._calls_of_fit(inspect.currentframe()), {})
-        self._first_epoch = arguments.get("initial_epoch", 0)
+        self._first_epoch = self._arguments().get("initial_epoch", 0)
         self._after_steps = None
         self._build()
         self._strategy = self.model.distribute_strategy
@@ -206,7 +205,7 @@ class Resume(keras.callbacks.CallbackList):
         self._complete(self.model.history)
 
     def _warn_of_shuffling(self):
-        arguments = next(self._calls_of_fit(inspect.currentframe()), {})
+        arguments = self._arguments()
         if not arguments.get("shuffle"):
             return
         x = arguments.get("x")
@@ -217,6 +216,10 @@ class Resume(keras.callbacks.CallbackList):
                 f"on the number of the epoch. Received: shuffle={arguments['shuffle']!r} with x of type {type(x)}",
                 stacklevel=2,
             )
+
+    def _arguments(self) -> dict[str, Any]:
+        """Returns the arguments of the running `fit`."""
+        return next(self._calls_of_fit(inspect.currentframe()), {})
 
     def _calls_of_fit(self, frame):
         """Yields the arguments of each running `fit` of the model, Keras's own first."""
