@@ -778,6 +778,7 @@ async function startServer() {
       $("ask").requestSubmit();
     });
   }
+  $("text").focus(); // now, as what comes may take long, and a user may be in another field by then
   try {
     listed = (await listedModels()).filter((model) => model.takes_text);
     $("models").append(...listed.map(({ name }) => make("option", { value: name })));
@@ -788,7 +789,6 @@ async function startServer() {
   } catch (error) {
     showError(error.message);
   }
-  $("text").focus();
 }
 
 startTheme();
