@@ -5,7 +5,6 @@
 
 import contextlib
 import io
-import itertools
 from typing import Any
 
 # Methods of Keras and TensorFlow that classes of this library override.
@@ -19,15 +18,6 @@ HOOKS = {
 
 
 # Layers and models
-
-
-def by_path(items):
-    """Makes a dictionary of pairs of a path and a value; repeated paths end in `_1`, `_2`, ..."""
-    found = {}
-    for path, value in items:
-        names = itertools.chain([path], (f"{path}_{times}" for times in itertools.count(1)))
-        found[next(name for name in names if name not in found)] = value
-    return found
 
 
 def flatten_layers(layer: Any) -> list[Any]:

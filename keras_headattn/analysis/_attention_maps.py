@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_headattn._private import by_path, flatten_layers
+from keras_headattn._paths import by_path
+from keras_headattn._private import flatten_layers
 from keras_headattn.layers import Attention
 from keras_headattn.layers._intermediates import capture_by_layer, record
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_headattn._figures import Figure, mark_parts, new_figure, not_below_zero, short_names
-from keras_headattn._private import by_path, flatten_layers
+from keras_headattn._paths import by_path
+from keras_headattn._private import flatten_layers
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import check_named

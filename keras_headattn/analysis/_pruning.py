@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_headattn._identifiers import rebuilt
-from keras_headattn._private import by_path, flatten_layers
+from keras_headattn._paths import by_path
+from keras_headattn._private import flatten_layers
 from keras_headattn._validation import check_number
 from keras_headattn.layers import Attention
 
@@ -35,9 +36,10 @@ def prune_heads(model: Any, importance: Mapping[str, ArrayLike] | None, keep: fl
     Raises:
         ValueError: if `importance` lacks a layer, or a layer cannot lose heads: `MixtureOfHeadsAttention`, whose router
             chooses among all; `DisentangledMaskAttention` and `DynamicallyComposableAttention`, where other sizes
-            depend on the number of heads; `GraphAttention`; `LuongAttention`; `MultiTokenAttention`, if all heads are
-            one group of `mix_weights`; any layer with `ALiBiPositions`, which have a slope for each head; and attention
-            whose heads are channels of the output, as in `AugmentedConv2D`; or if weights are quantized or have LoRA.
+            depend on the number of heads; `GraphAttention`; `LuongAttention`; Keras's `GroupQueryAttention`;
+            `MultiTokenAttention`, if all heads are one group of `mix_weights`; any layer with `ALiBiPositions`, which
+            have a slope for each head; and attention whose heads are channels of the output, as in `AugmentedConv2D`;
+            or if weights are quantized or have LoRA.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=4, key_dim=2, name="attention")(x, x))

@@ -38,8 +38,8 @@ def copy_attention(
         List of `Report`, one for each layer.
 
     Raises:
-        ValueError: if numbers of layers or shapes differ, or a layer of Keras's has no equal of the source; nothing is
-            copied then.
+        ValueError: if numbers of layers, shapes or sliding windows differ, or a layer of Keras's has no equal of the
+            source; nothing is copied then.
 
     >>> from keras_headattn.layers import TalkingHeadsAttention
     >>> x = keras.random.normal((2, 5, 16))
@@ -61,12 +61,9 @@ def copy_attention(
     for layer, stock in zip(theirs, ours, strict=True):
         if isinstance(layer, Attention) and isinstance(stock, STOCK_CLASSES):
             _check_expressible(layer, stock)
-        if (
-            not is_tensors
-            and (window := _window(layer)) != _window(stock)
-            and (window or isinstance(stock, STOCK_CLASSES))
-        ):
-            raise ValueError(f"The layers must have the same `sliding_window`. Received: {window} and {_window(stock)}")
+        windows = [each.get_config().get("sliding_window") for each in (layer, stock) if not is_tensors]
+        if len({*windows}) > 1:
+            raise ValueError(f"The layers must have the same `sliding_window`. Received: {windows[0]} and {windows[1]}")
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
     kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
     try:
@@ -89,10 +86,6 @@ def _attentions(layer, classes):
         if with_lora(attention):
             raise ValueError(f"Weights with LoRA must be merged: use `merge_lora` first. Received: {attention.name!r}")
     return attentions
-
-
-def _window(layer):
-    return layer.get_config().get("sliding_window")
 
 
 def _check_expressible(layer, stock):

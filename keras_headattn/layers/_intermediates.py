@@ -2,12 +2,12 @@
 
 import contextlib
 import dataclasses
-import itertools
 import threading
 from collections.abc import Iterator
 
 from keras import ops
 
+from keras_headattn._paths import numbered
 from keras_headattn._types import Tensor
 
 _active = threading.local()
@@ -76,8 +76,7 @@ def is_capturing():
 def record(layer, **tensors):
     """Adds tensors of a layer to all open collections; a function is applied to the tensor of that name."""
     for intermediates in _stack():
-        names = itertools.chain([layer.path], (f"{layer.path}_{times}" for times in itertools.count(1)))
-        name = next(name for name in names if intermediates.layers.setdefault(name, layer) is layer)
+        name = next(name for name in numbered(layer.path) if intermediates.layers.setdefault(name, layer) is layer)
         recorded = intermediates.tensors.setdefault(name, {})
         recorded.update({name: x(recorded[name]) if callable(x) else x for name, x in tensors.items()})
 

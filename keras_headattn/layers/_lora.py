@@ -47,7 +47,8 @@ def enable_lora(
 
     Raises:
         ValueError: for a layer that is not built or has LoRA already, or attention that cannot be adapted: without
-            these projections, with a `kernel_constraint` or a `head_regularizer` of kernels, or quantized to float8.
+            these projections, with a `kernel_constraint` or a `head_regularizer` of kernels, or quantized to float8; or
+            Keras's `GroupQueryAttention`.
 
     >>> from keras_headattn.models import Bert
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
@@ -123,7 +124,7 @@ def _attentions(layer):
         if isinstance(sublayer, (Attention, keras.layers.MultiHeadAttention))
     ]
     for sublayer in flatten_layers(layer):
-        if isinstance(sublayer, keras.layers.GroupQueryAttention):
+        if isinstance(sublayer, keras.layers.GroupQueryAttention):  # it would be frozen whole
             raise ValueError(f"LoRA of Keras's `GroupQueryAttention` is not supported. Received: {sublayer.path}")
     for attention in attentions:
         if regularizes(getattr(attention, "head_regularizer", None), "kernels"):

@@ -34,6 +34,7 @@ class AttentionImages(WritingCallback):
         every: int, epochs between images. Default 1.
 
     Raises:
+        ValueError: if `every` is no positive integer.
         ImportError: if matplotlib is not installed.
 
     >>> maps = np.full((2, 2, 3), 1 / 3)

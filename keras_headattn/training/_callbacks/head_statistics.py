@@ -1,6 +1,5 @@
 """Statistics of heads in TensorBoard."""
 
-import collections
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import tensorflow as tf
 
 from keras_headattn._figures import CARD, as_image, new_figure, short_names, write_figure
 from keras_headattn._files import Path
+from keras_headattn._paths import by_path
 from keras_headattn._private import flatten_layers
 from keras_headattn.analysis import draw_head_statistics, head_statistics
 from keras_headattn.layers import MixtureOfHeadsAttention
@@ -38,6 +38,7 @@ class HeadStatistics(WritingCallback):
         picture: path of a PNG of `head_statistics` after the last epoch so far. Default `None`: none.
 
     Raises:
+        ValueError: for a `picture` without `attend`.
         ImportError: if matplotlib is not installed.
 
     >>> from keras_headattn.analysis import attention_maps
@@ -59,8 +60,9 @@ class HeadStatistics(WritingCallback):
         new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        layers = [layer for layer in flatten_layers(self.model) if isinstance(layer, MixtureOfHeadsAttention)]
-        loads = {layer.path: keras.ops.convert_to_numpy(layer.head_load) for layer in layers if layer.routed_heads}
+        mixtures = [layer for layer in flatten_layers(self.model) if isinstance(layer, MixtureOfHeadsAttention)]
+        routed = [layer for layer in mixtures if layer.routed_heads]
+        loads = by_path((layer.path, keras.ops.convert_to_numpy(layer.head_load)) for layer in routed)
         norms, step = head_norms(self.model), f"epoch {epoch + 1}"
         figures = {}
         if norms:
@@ -108,11 +110,9 @@ def head_norms(model):
     >>> {name: norms.shape for name, norms in head_norms(model).items()}["attention/query"]
     (2,)
     """
-    norms, times = {}, collections.Counter()
+    norms = []
     for head_kernel in head_kernels(model.weights):
-        path = f"{head_kernel.layer}/{head_kernel.projection}"
-        name = f"{path}_{times[path]}" if times[path] else path
-        times[path] += 1
         kernel = np.moveaxis(keras.ops.convert_to_numpy(head_kernel.variable).astype("float32"), head_kernel.axis, 0)
-        norms[name] = np.sqrt(np.sum(kernel.reshape(len(kernel), -1) ** 2, axis=1))
-    return norms
+        of_heads = np.sqrt(np.sum(kernel.reshape(len(kernel), -1) ** 2, axis=1))
+        norms.append((f"{head_kernel.layer}/{head_kernel.projection}", of_heads))
+    return by_path(norms)
