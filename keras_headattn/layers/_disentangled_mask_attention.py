@@ -21,7 +21,7 @@ MEMORY = 100  # steps that running averages cover
 
 @register_keras_serializable(package="keras_headattn")
 class DisentangledMaskAttention(Attention):
-    """Attention restricted to tokens of the same learned cluster (disentangled mask attention).
+    """Attention that favours tokens of the same learned cluster (disentangled mask attention).
 
     A mixture of Gaussians clusters each head's part z of the inputs. Two tokens are in the same cluster with the
     probability `S_ij = sum_c p(c | z_i) p(c | z_j)`, which weighs attention:

@@ -1,6 +1,6 @@
 """Translation with any attention of this library: train, evaluate, export, translate.
 
-    python -m recipes.translate --quick          a minute, to see that everything works
+    python -m recipes.translate --quick          two minutes, to see that everything works
     python -m recipes.translate                  the synthetic task: English numbers and dates to German
     python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
     python -m recipes.translate --train deu.txt --validation val.tsv --test test.tsv
@@ -19,8 +19,7 @@
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
-Source of the default attention: Li and Luo 2022, "Interacting-head attention". Settings of papers are in
-configs/, with what they should score.
+Settings of papers are in configs/, with what they should score.
 """
 
 import math
