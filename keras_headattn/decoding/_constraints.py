@@ -7,13 +7,15 @@ from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
 
 NEVER = float("-inf")
+NO_TOKEN = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
     """Rules for the tokens that a search produces.
 
-    A prefix overrides all other rules. Where n-grams or `min_length` leave no token, `end_id` follows.
+    A prefix overrides all other rules. Where n-grams or `min_length` leave no token, `end_id` follows;
+    without one, an n-gram is repeated.
 
     Args:
         suppress: token ids that are never produced, excluded before the softmax: list or int tensor. Default: none.
@@ -90,9 +92,6 @@ def restrict(constraints, logits, tokens, index, end_id, max_length):
         tokens, read = ops.concatenate([context, tokens], axis=2), index + ops.shape(context)[2]
     if _is_on(constraints.repetition_penalty, 1):
         logits = _penalize(constraints.repetition_penalty, logits, tokens, read)
-    if constraints.no_repeat_ngram_size:
-        is_repeated, repeated = _repeated_ngrams(tokens, read, constraints.no_repeat_ngram_size)
-        logits = _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
     suppresses, has_least = _is_on(constraints.suppress, ()), _is_on(constraints.min_length, 0)
     if not (suppresses or has_least or constraints.force_end or constraints.no_repeat_ngram_size):
         return logits
@@ -105,6 +104,11 @@ def restrict(constraints, logits, tokens, index, end_id, max_length):
     if constraints.force_end:
         is_last = ops.equal(index, max_length - 1)
         logits = ops.where(ops.logical_and(is_last, ops.logical_not(_is_among(ids, end_ids))), NEVER, logits)
+    if constraints.no_repeat_ngram_size:
+        is_repeated, repeated = _repeated_ngrams(tokens, read, constraints.no_repeat_ngram_size)
+        allowed, logits = logits, _replace(logits, repeated, is_repeated, ops.full_like(logits[..., :1], NEVER))
+        if end_ids in ((), (NO_TOKEN,)):  # nothing ends the text: n-grams are repeated where all are
+            logits = ops.where(ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True), allowed, logits)
     if constraints.no_repeat_ngram_size or has_least:  # nothing else may follow
         is_stuck = ops.all(ops.equal(logits, NEVER), axis=-1, keepdims=True)
         logits = ops.where(ops.logical_and(is_stuck, _is_among(ids, end_ids[:1])), 0.0, logits)

@@ -10,7 +10,7 @@ from keras import ops
 from keras.saving import register_keras_serializable, serialize_keras_object
 
 from keras_headattn._identifiers import arguments_of
-from keras_headattn._private import assert_at_most
+from keras_headattn._private import check_length
 from keras_headattn._random import FixedSeed, sample
 from keras_headattn._types import Tensor
 from keras_headattn._validation import (
@@ -22,7 +22,7 @@ from keras_headattn._validation import (
     known_values,
 )
 from keras_headattn.decoding._beam_search import beam_search
-from keras_headattn.decoding._constraints import NEVER, Constraints, read_tokens, restrict
+from keras_headattn.decoding._constraints import NEVER, NO_TOKEN, Constraints, read_tokens, restrict
 from keras_headattn.decoding._packing import pack_vectors
 from keras_headattn.decoding._row_search import COLDEST, likeliest, likeliest_by_request
 from keras_headattn.decoding._search import SearchModel, fixed_values, search_lengths
@@ -426,12 +426,8 @@ class Generator(SearchModel):
         most = getattr(self.model, "position_count", None)
         if most is None:
             return
-        before = len(self.start_ids) + (ops.shape(token_ids)[1] if size is None else size)
-        rule = f"`max_length` and the longest prompt must fit the {most} positions of the model."
-        if size is None:
-            assert_at_most(before + self.max_length, most, rule)
-        elif before + self.max_length > most:
-            raise ValueError(f"{rule} Received: max_length={self.max_length} after {before} tokens")
+        rule = f"The longest prompt and `max_length`={self.max_length} must fit the {most} positions of the model."
+        check_length(len(self.start_ids) + ops.shape(token_ids)[1] + self.max_length, most, rule)
 
     def _search(self, token_ids, lengths, kernels, rooms):
         """Returns the result of a beam search that begins with the last token of each prompt."""
@@ -440,9 +436,14 @@ class Generator(SearchModel):
         batch, rows = ops.shape(ids)[0], ops.shape(ids)[1] - 1  # of the cache, before the search
         kwargs = {} if kernels is None else {"kernels": kernels}
         shares = getattr(model, "beams_share_rows", True)
-        cache = model.init_cache(batch, rows + rooms[0] * (k if shares else 1), **kwargs)
-        if ids.shape[1] != 1:
-            _, cache = model.prefill(ids[:, :-1], cache, **({} if first is None else {"first": first}), **kwargs)
+        empty = model.init_cache(batch, rows + rooms[0] * (k if shares else 1), **kwargs)
+        begin = {} if first is None else {"first": first}
+        if ids.shape[1] is None:  # not all attention reads no tokens
+            cache = ops.cond(
+                rows > 0, lambda: model.prefill(ids[:, :-1], empty, **begin, **kwargs)[1], lambda: empty | begin
+            )
+        else:
+            cache = model.prefill(ids[:, :-1], empty, **begin, **kwargs)[1] if rows else empty
         cache, unpack = cache if shares else model.copy_cache(cache, k), pack_vectors(kwargs)
 
         def step(tokens, cache, index, position, mask):
@@ -452,7 +453,7 @@ class Generator(SearchModel):
             return model.decode_step(tokens, cache, index + rows, positions, mask, **unpack())
 
         has_context = read_tokens(self.constraints)
-        end_id = self.end_ids[0] if self.end_ids else 2**31 - 1  # no token
+        end_id = self.end_ids[0] if self.end_ids else NO_TOKEN
         tokens, *scores = beam_search(
             step,
             cache,

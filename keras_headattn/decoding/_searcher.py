@@ -186,9 +186,9 @@ class Searcher(SearchModel):
             raise ValueError(f"`coverage_penalty` needs sources of token ids. Received: inputs {', '.join(inputs)}")
         self.build()
         model = self.model
-        kernels = self.decoding_kernels() if kernels is None else kernels
-        kwargs = {} if kernels is None else {"kernels": kernels}
         with fixed_values(self.variables, weights):
+            kernels = self.decoding_kernels() if kernels is None else kernels
+            kwargs = {} if kernels is None else {"kernels": kernels}
             constraints = self._constrained(prefix, min_length)
             if shortlist is None:
                 return self._search(self._step(kwargs), inputs, kwargs, constraints)

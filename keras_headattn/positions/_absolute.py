@@ -7,8 +7,13 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn import _identifiers
 from keras_headattn._identifiers import arguments_of
+from keras_headattn._private import check_length
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
+
+
+def check_positions(length, most):
+    check_length(length, most, f"There are positions for {most} tokens; make the model with a larger `max_length`.")
 
 
 class _Table(layers.Layer):
@@ -65,7 +70,7 @@ class LearnedPositions(_Table):
     """Learned position vectors, added to the inputs.
 
     Args:
-        max_length: number of positions. Later ones get the last vector if the length is not known statically.
+        max_length: number of positions. With XLA, if the length is not known before, later ones get the last vector.
         initializer: of the vectors.
 
     Call arguments: as `SinusoidalPositions`.
@@ -83,13 +88,10 @@ class LearnedPositions(_Table):
         )
 
     def call(self, inputs: Tensor, positions: Tensor | None = None) -> Tensor:
-        length = ops.shape(inputs)[-2]
-        if positions is None and isinstance(length, int) and length > self.max_length:
-            raise ValueError(
-                f"There are learned positions for {self.max_length} tokens; make the model with a larger "
-                f"`max_length`. Received: a sequence of {length}"
-            )
-        positions = ops.arange(length) if positions is None else positions
+        if positions is None:
+            length = ops.shape(inputs)[-2]
+            check_positions(length, self.max_length)
+            positions = ops.arange(length)
         return inputs + ops.take(self.embeddings, ops.minimum(positions, self.max_length - 1), axis=0)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

@@ -36,7 +36,7 @@ SEED = tf.TensorSpec((), tf.int32, name="seed")
 class TextGenerator:
     """Generator of text: prompts in, texts that go on after them out.
 
-    Prompts that are too long for the model's positions lose their beginning.
+    Prompts that are too long for the model's positions lose their beginning, but not its `bos_id`.
 
     Args:
         model: trained `CausalLM`, or any model for `decoding.Generator`.
@@ -289,8 +289,10 @@ def _read_prompts(generator, tokenizer, prompts):
     kept = tf.minimum(lengths, min(_longest_prompt(generator), ids.dtype.max))
     width = tf.maximum(least, tf.reduce_max(tf.concat([kept, [0]], axis=0)))
     index = tf.minimum((lengths - kept)[:, None] + tf.range(width), tf.shape(ids)[1] - 1)
+    ids = tf.pad(ids, [[0, 0], [0, 1]])
+    index = tf.where((ids[:, :1] == tokenizer.bos_id) & (tf.range(width) == 0), 0, index)  # a beginning token stays
     is_real = tf.range(width) < kept[:, None]
-    ids = tf.where(is_real, tf.gather(tf.pad(ids, [[0, 0], [0, 1]]), tf.maximum(index, 0), batch_dims=1), 0)
+    ids = tf.where(is_real, tf.gather(ids, tf.maximum(index, 0), batch_dims=1), 0)
     message = "Each prompt must have a token." if not generator.start_ids else "Prompts must be texts."
     tf.debugging.assert_greater_equal(kept, least, message)
     if model.takes_documents:
@@ -312,9 +314,6 @@ def _score(generator, tokenizer, texts):
     start = tf.fill((tf.shape(ids)[0], len(generator.start_ids)), 0) + tf.constant([*generator.start_ids], tf.int32)
     ids = tf.concat([start, tf.where(is_real, ids, 0)], axis=1)
     logits = generator.model(ids[:, :-1], training=False)
-    if (most := getattr(generator.model, "position_count", None)) is not None:
-        rule = f"Texts must fit the {most} positions of the model."
-        tf.debugging.assert_less_equal(tf.shape(ids)[1] - 1, most, rule)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids[:, 1:], logits)
     is_real = tf.pad(is_real, [[0, 0], [len(generator.start_ids), 0]], constant_values=True)[:, 1:]
     scores = tf.where(is_real, -losses, 0.0)

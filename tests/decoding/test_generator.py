@@ -79,6 +79,16 @@ def test_greedy_search_is_the_loop_over_argmax(options, rules):
         assert results["scores"][row, 0] == pytest.approx(sum(scores), rel=1e-5)
 
 
+def test_ngrams_are_repeated_where_nothing_else_may_follow():
+    """Without a token that ends the text."""
+    model, count = language_model(), 2 * VOCABULARY
+    for options in ({"temperature": 0}, {"beam_size": 2}):
+        results = generated(model, PROMPTS[:1], LENGTHS[:1], max_length=count, no_repeat_ngram_size=1, **options)
+        text = [*PROMPTS[0], *results["tokens"][0, 0]]
+        assert len({*text[:VOCABULARY]}) == VOCABULARY and len({*text[VOCABULARY:]}) > 1
+        assert np.isfinite(results["scores"]).all() and (results["scores"] > -1e5).all()
+
+
 @pytest.mark.parametrize("name", ["evolving", "synthesizer", "real_former"])
 def test_prompts_of_one_length_and_a_cache_that_grows(name):
     model, prompts = language_model(name), PROMPTS[:2, :1]

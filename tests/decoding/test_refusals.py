@@ -138,7 +138,7 @@ test_generator = refusals(
     (lambda: generate(np.ones(2, "int32")), "`token_ids`", (2,)),
     *((functools.partial(generate, lengths=lengths), "`lengths`", "lengths=[") for lengths in ([0, 2], [1, 3], [2])),
     (lambda: generate(ids=((1, 2), (3, 11))), "Token ids", 11),
-    (lambda: generate(start_ids=(1,), max_length=48), "50 positions", "max_length=48 after 3 tokens"),
+    (lambda: generate(start_ids=(1,), max_length=48), "`max_length`=48 must fit the 50 positions", "51 tokens"),
     (lambda: generate(lengths=[1, 2], name="evolving"), "`first`", ""),
 )
 

@@ -7,7 +7,8 @@ from keras_headattn import layers
 from keras_headattn.decoding import Searcher
 from tests.decoding.tables import check_same, ended_tokens, naive_beam_search, score
 from tests.decoding.test_searcher import END, START, STEPS, one_shot_log_probs, search, sources, usual
-from tests.models.small import array, each_path
+from tests.layers.harness import randomize
+from tests.models.small import array, each_path, make
 
 
 def test_constraints_reach_the_search():
@@ -20,6 +21,16 @@ def test_constraints_reach_the_search():
     found = array(Searcher(model, 3, max_length=STEPS, start_id=START, end_id=END)(source, prefix=prefix)["tokens"])
     assert (found[0, :, :2] == [7, 9]).all() and (found[1, :, 0] == 8).all()
     np.testing.assert_array_equal(found[2, 0], first[2])
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_search_with_the_weights_of_another_model(beam_size):
+    searcher, other = (Searcher(model, beam_size, max_length=STEPS) for model in (usual(), randomize(make(), 77)))
+    other.build()
+    weights = [(own, value.value) for own, value in zip(searcher.variables, other.variables, strict=True)]
+    found, expected = searcher.search(sources(), weights=weights), other(sources())
+    np.testing.assert_array_equal(found["tokens"], expected["tokens"])
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-5)
 
 
 def coverage(model, source, beta):

@@ -257,12 +257,33 @@ def test_writing_in_a_graph_of_unknown_sizes(name):
     """As `serving.TextGenerator` does."""
     rules = dict(repetition_penalty=1.4, no_repeat_ngram_size=2)
     generator = Generator(make(name, "learned"), max_length=3, temperature=0, **rules)
-    signature = [tf.TensorSpec((None, None), tf.int32)]
-    write = tf.function(lambda ids: generator(ids)["tokens"], input_signature=signature, autograph=False)
+    write = in_graph(lambda ids: generator(ids)["tokens"])
     for size in (1, 4):
         np.testing.assert_array_equal(write(IDS[:, :size]), generator(IDS[:, :size])["tokens"])
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"the {ROOM} positions"):
         write(np.ones((1, ROOM - 2), "int32"))
+
+
+def in_graph(function):
+    return tf.function(function, input_signature=[tf.TensorSpec((None, None), tf.int32)], autograph=False)
+
+
+@pytest.mark.parametrize("name", ["multi_head", "multi_token"])
+def test_search_after_one_token_in_a_graph_of_unknown_sizes(name):
+    generator = Generator(make(name, "learned"), max_length=3, beam_size=2)
+    search = in_graph(generator)
+    for size in (1, 4):
+        for key, values in search(IDS[:, :size]).items():
+            check_close(values, generator(IDS[:, :size])[key], TOLERANCE)
+
+
+def test_more_tokens_than_positions_in_a_graph_of_unknown_sizes():
+    model = make("multi_head", "learned")
+    calls = model, lambda ids: model({"token_ids": ids, "sequence_ids": 0 * ids})
+    for call in map(in_graph, calls):
+        assert call(np.ones((1, ROOM), "int32")).shape == (1, ROOM, VOCABULARY)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"max_length={ROOM} tokens"):
+            call(np.ones((1, ROOM + 1), "int32"))
 
 
 # ----------------------------------------------------------------------------------------- weights and settings

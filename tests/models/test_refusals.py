@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn import decoding, layers, models
 from keras_headattn.losses import LabelSmoothedCrossentropy
@@ -49,7 +50,7 @@ test_transformer = refusals(
     ),
     (lambda: transformer()(IDS), "`inputs`", ""),
     (lambda: transformer()({"source": IDS}), "`inputs`", "source"),
-    (lambda: small.make(positions=LearnedPositions(4))(small.sentences()), "`max_length`", "a sequence of 5"),
+    (lambda: small.make(positions=LearnedPositions(4))(small.sentences()), "`max_length`", "5 tokens"),
     (lambda: small.make(hidden_dim=15)(small.sentences()), "number of features", 15),
     (lambda: decode(2), "`index`", "index=2"),
     (lambda: models.Transformer.from_size("lite", 50, num_heads=3), "`num_heads`", "num_heads=3 for a width of 160"),
@@ -86,6 +87,19 @@ test_graph_writer = refusals(
         for name in ("title", "target")
     ),
 )
+
+
+def test_positions_in_a_graph_and_of_texts_in_a_row():
+    """Rows may have more tokens than there are positions, texts may not."""
+    model, packed = encoders.make(), np.repeat([[0, 1, -1]], [4, 10, 2], axis=1)
+    ids = np.where(packed < 0, 0, np.ones_like(packed))
+    model({"token_ids": ids, "sequence_ids": packed})
+    for call in (
+        lambda: model({"token_ids": np.ones((1, 11), "int32"), "sequence_ids": np.zeros((1, 11), "int32")}),
+        lambda: tf.function(model, input_signature=[tf.TensorSpec((None, None), tf.int32)])(np.ones((1, 11), "int32")),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="positions for 10 tokens"):
+            call()
 
 
 # ------------------------------------------------------------------------------------------- language models
@@ -186,7 +200,7 @@ test_bert = refusals(
     (lambda: encoders.make()({"token_ids": IDS, "padding_mask": IDS}), "`inputs`", "['padding_mask', 'token_ids']"),
     (lambda: encoders.make("roberta")(encoders.pairs()), "`inputs`", "['segment_ids', 'token_ids'] of bert"),
     *(
-        (lambda kind=kind: encoders.make(kind)(np.ones((1, 11), "int32")), "10 tokens", "a sequence of 11")
+        (lambda kind=kind: encoders.make(kind)(np.ones((1, 11), "int32")), "10 tokens", "11 tokens")
         for kind in ("bert", "roberta")
     ),
     *values(models.Bert.from_size, size=("base",)),

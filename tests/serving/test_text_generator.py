@@ -12,7 +12,7 @@ from keras_headattn.decoding._row_search import likeliest, likeliest_by_request
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.models import CausalLM
 from keras_headattn.serving import TextGenerator, export_generator
-from keras_headattn.serving._text_generator import _score
+from keras_headattn.serving._text_generator import _read_prompts, _score
 from keras_headattn.text import BytePairTokenizer, ByteTokenizer, CharacterTokenizer
 from keras_headattn.text._byte_pair_tokenizer import byte_signs
 from tests.processes import run_python
@@ -166,7 +166,13 @@ def test_long_prompts_lose_their_beginning():
     model = CausalLM(257, 1, 16, num_heads=4, positions="learned", max_length=12, seed=1)
     write = TextGenerator(model, ByteTokenizer(), max_length=4, temperature=0)
     assert write(["a prompt of many letters"]) == write([" letters"[-7:]])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="the 12 positions"):
+    model = CausalLM(258, 1, 16, num_heads=4, positions="learned", max_length=12, seed=1)
+    write = TextGenerator(model, byte_pairs(add_eos=False), max_length=4, temperature=0)
+    ids, _, is_cut = _read_prompts(write.generator, write.tokenizer, tf.constant(["many letters", "few"]))
+    begin, letters, few = (write.tokenizer.encode([text])[0].tolist() for text in ("", " letters"[-7:], "few"))
+    assert ids.numpy().tolist() == [letters, few + [0] * 4] and is_cut.numpy().tolist() == [True, False]
+    assert letters[:1] == begin
+    with pytest.raises(tf.errors.InvalidArgumentError, match="max_length=12 tokens"):
         tf.function(_score)(write.generator, write.tokenizer, tf.constant(["a text of many letters"]))
 
 

@@ -13,6 +13,7 @@ from keras_headattn.models._bert.sizes import BERT_SIZES
 from keras_headattn.models._blocks import Stack
 from keras_headattn.ops._masks import causal_mask
 from keras_headattn.positions import LearnedPositions
+from keras_headattn.positions._absolute import check_positions
 
 # Layers that another model may share.
 EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding", "embedding_norm")
@@ -36,8 +37,8 @@ class Bert(Encoder):
             function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given those of
             `num_heads`, `key_dim`, `dropout` and `kernel_initializer` that it lacks; or the stock Keras layer. See
             `layers.get`.
-        max_length: number of learned positions; 0 for none. Later ones get the last vector if the length is not known
-            statically.
+        max_length: number of learned positions; 0 for none. With XLA, if the length is not known before, later ones get
+            the last vector.
         num_segments: number of segments with embeddings; 0 for none.
         embedding_dim: width of the embeddings. If it is not `hidden_dim`, a dense layer projects them, as in ELECTRA.
             Default `None`: that of `embeddings`, or `hidden_dim`.
@@ -190,14 +191,11 @@ class Bert(Encoder):
             is_before = ops.logical_and(
                 ops.equal(sequence_ids[:, :, None], sequence_ids[:, None]), causal_mask(*ops.shape(ids)[1:] * 2)
             )
-            counts = ops.cast(ops.logical_and(is_before, counts[:, None]), "int32")
-            return ops.maximum(ops.sum(counts, axis=-1) - 1, 0)
-        length = ids.shape[1]
-        if length is not None and length > self.max_length:
-            raise ValueError(
-                f"There are positions for {self.max_length} tokens; make the model with a larger `max_length`. "
-                f"Received: a sequence of {length}"
-            )
+            positions = ops.sum(ops.cast(ops.logical_and(is_before, counts[:, None]), "int32"), axis=-1) - 1
+            longest = ops.max(ops.where(ops.equal(ids, self.pad_id), -1, positions), initial=-1) + 1
+            check_positions(longest, self.max_length)
+            return ops.maximum(positions, 0)
+        check_positions(ops.shape(ids)[1], self.max_length)
         return ops.maximum(ops.cumsum(ops.cast(counts, "int32"), axis=1) - 1, 0)
 
     def get_config(self) -> dict[str, Any]:

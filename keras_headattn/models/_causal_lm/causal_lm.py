@@ -9,6 +9,7 @@ from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
+from keras_headattn._private import check_length
 from keras_headattn._types import Activation, AttentionLike, Tensor
 from keras_headattn._validation import (
     as_python,
@@ -337,7 +338,7 @@ class CausalLM(DecoderModel):
             training: True to apply dropout.
         """
         ids, documents = self._read(inputs)
-        self._check_length("inputs", ids.shape[1])
+        self._check_length("inputs", ops.shape(ids)[1])
         positions = real = None
         if documents is not None:
             self._check_documents("sequence_ids")
@@ -366,11 +367,8 @@ class CausalLM(DecoderModel):
 
     def _check_length(self, name, length):
         most = self.position_count
-        if most is not None and isinstance(length, int) and length > most:
-            raise ValueError(
-                f"`{name}` must have at most max_length={most} tokens, the number of positions. Received: {length} "
-                "tokens"
-            )
+        if most is not None:
+            check_length(length, most, f"`{name}` must have at most max_length={most} tokens, the number of positions.")
 
     @property
     def takes_documents(self) -> bool:
@@ -498,8 +496,8 @@ class CausalLM(DecoderModel):
 
     def _advance(self, tokens, cache, index, positions=None, attention_mask=None, kernels=None):
         """Returns the inputs of the output layer, `(B, n, D)`, and the cache."""
-        if positions is None and isinstance(index, int) and isinstance(tokens.shape[1], int):
-            self._check_length("tokens", index + tokens.shape[1])
+        if positions is None and isinstance(index, int):
+            self._check_length("tokens", index + ops.shape(tokens)[1])
         count, length = ops.shape(tokens)[1], ops.shape(cache["blocks"][0]["attention"]["value"])[2]
         positions = ops.arange(count, dtype="int32") + index if positions is None else positions
         mask = causal_mask(count, length, index) if attention_mask is None else attention_mask
