@@ -103,7 +103,7 @@ class SynthesizerAttention(Attention):
         return {"value": self.project("value", value, state)}
 
     def _check_length(self, name, x):
-        if x.shape[1] is not None and x.shape[1] > self.max_length:
+        if isinstance(x.shape[1], int) and x.shape[1] > self.max_length:
             raise ValueError(
                 f"There are logits for {self.max_length} positions; make the layer with a larger `max_length`. "
                 f"Received: {name} of length {x.shape[1]}"

@@ -111,6 +111,9 @@ def _widened(x, width):
 def _by_jax(query, key, value, mask, bias, scale, flash_attention, is_causal, sliding_window, key_lengths):
     import jax
 
+    n, m = ops.shape(query)[2], ops.shape(key)[2]
+    if sliding_window is not None and not (isinstance(n, int) and isinstance(m, int)):  # JAX's window needs known sizes
+        mask, sliding_window = combine_masks(mask, *plain_masks(n, m, False, sliding_window)), None
     reach = None if sliding_window is None else sliding_window - 1
     inputs = [ops.swapaxes(x, 1, 2) for x in (query, key, value)]
     arguments = dict(bias=bias, mask=mask, scale=scale, is_causal=is_causal)
