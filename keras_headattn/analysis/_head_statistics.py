@@ -54,7 +54,7 @@ def _of_layer(weights):
     if not (mask.any() and np.isfinite(weights).all()):
         return statistics
     rows = np.moveaxis(weights, 1, 2)[mask]  # (queries, h, m)
-    singular_values = np.linalg.svd(weights, compute_uv=False)
+    singular_values = np.linalg.svd(weights[mask.any(axis=1)], compute_uv=False)
     shares = singular_values / np.maximum(singular_values.sum(-1, keepdims=True), 1e-12)
     statistics |= {"first_token": rows[..., 0].mean(0), "rank": (2 ** entropy(shares)).mean(0)}
     if is_distribution(rows):

@@ -99,6 +99,11 @@ def _maskings(model):
 @contextlib.contextmanager
 def _without_rows(projection, head):
     """Sets a head's part of an output kernel `(h, d, ...)`, and of its LoRA update, to zero for a while."""
+    if projection.quantization_mode not in (None, "int8", "float8"):
+        raise ValueError(
+            "Kernels that hold several weights in a byte have no rows of one head. "
+            f"Received: {projection.path}, quantized to {projection.quantization_mode}"
+        )
     kernels = [weight for weight in projection.weights if weight.name in ("kernel", "lora_kernel_a")]
     values = [np.array(keras.ops.convert_to_numpy(kernel)) for kernel in kernels]
     try:

@@ -1,5 +1,6 @@
 """Models with fewer heads."""
 
+import collections
 import functools
 import sys
 from collections.abc import Iterable, Mapping
@@ -102,7 +103,13 @@ def head_importance(model: keras.Model, batches: Iterable[Any]) -> dict[str, np.
         raise ValueError(
             f"Layers need an output projection; `head_ablation` takes others, too. Received: {', '.join(plain)}"
         )
-    kernels = {path: layer.output_dense.kernel for path, layer in layers.items()}
+    dense = {path: layer.output_dense for path, layer in layers.items()}
+    if changed := [path for path, layer in dense.items() if layer.quantization_mode or layer.lora_enabled]:
+        raise ValueError(
+            "Layers must have plain weights, neither quantized nor with LoRA; `head_ablation` takes others, too. "
+            f"Received: {', '.join(changed)}"
+        )
+    kernels = {path: layer.kernel for path, layer in dense.items()}
     totals: dict[str, Any] = dict.fromkeys(kernels, 0.0)
     num_batches = 0
 
@@ -170,7 +177,7 @@ def _plan(kind, arguments, keep):
 
 def _choose(layers, importance, keep):
     """Returns the indices of the heads, or groups of heads, to keep in each layer."""
-    together = {}  # paths of layers that keep the same heads
+    together, chains = {}, collections.Counter()  # paths of layers that keep the same heads; chains by role
     for path, layer in layers.items():
         if importance is not None and path not in importance:
             raise ValueError(f"`importance` must have {path!r}. Received: {', '.join(importance)}")
@@ -179,7 +186,8 @@ def _choose(layers, importance, keep):
             raise ValueError(f"Heads with slopes of their own cannot be removed. Received: {positions} in {path}")
         key = path
         if getattr(layer, "carries_logits", False) or getattr(layer, "value_residual", False):
-            key = layer.role
+            chains[layer.role] += layer.depth == 0
+            key = layer.role, chains[layer.role]
         elif positions is not None and positions.weights:
             key = id(positions)
         together.setdefault(key, []).append(path)

@@ -96,6 +96,14 @@ def test_compiled_functions_and_lora_see_it():
     assert_untouched(model, before)
 
 
+def test_weights_of_four_bits_are_refused():
+    layer = MultiHeadAttention(2, 4, name="layer")
+    model = model_of(layer)
+    layer.output_dense.quantize("int4")
+    with refused("int4", "layer"):
+        head_ablation(model, total(model))
+
+
 def test_all_layers_of_a_transformer():
     templates = {name: MultiHeadAttention(2, 4) for name in ("attention", "decoder_attention", "cross_attention")}
     model = Transformer(9, num_layers=2, hidden_dim=8, intermediate_dim=8, **templates)

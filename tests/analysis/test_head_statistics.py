@@ -48,6 +48,13 @@ def test_equal_sums_over_rows(shape):
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+def test_items_without_queries_do_not_count():
+    maps = np.stack([np.eye(4), np.zeros((4, 4))])[:, None]
+    of_both, of_one = (head_statistics({"a": part})["a"] for part in (maps, maps[:1]))
+    for name, values in of_one.items():
+        np.testing.assert_allclose(of_both[name], values, err_msg=name)
+
+
 def test_ends_of_the_scales():
     first = np.zeros((1, 2, 4, 4))
     first[..., 0] = 1

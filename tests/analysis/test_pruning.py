@@ -8,7 +8,16 @@ from keras_headattn import layers
 from keras_headattn.analysis import head_ablation, head_importance, prune_heads
 from keras_headattn.models import T5, Bert, Transformer
 from keras_headattn.positions import ALiBiPositions, BucketPositions
-from tests.layers.harness import CASES, KEY_WIDTH, QUERY_WIDTH, VALUE_WIDTH, cross_inputs, each, randomize
+from tests.layers.harness import (
+    CASES,
+    KEY_WIDTH,
+    QUERY_WIDTH,
+    VALUE_WIDTH,
+    array,
+    cross_inputs,
+    each,
+    randomize,
+)
 from tests.refusals import refusals, refused
 
 WHOLE = ("disentangled", "dynamically_composable", "graph", "luong", "mixture_of_heads", "talking_2_3_4")
@@ -260,3 +269,23 @@ def test_weights_that_are_not_plain():
         change(model.layers[-1])
         with refused("plain", "multi_head_attention"):
             prune_heads(model, None, 0.5)
+
+
+def test_importance_needs_plain_weights():
+    x = keras.Input((5, 8))
+    for change in (lambda layer: layer.enable_lora(2), lambda layer: layer.quantize("int8")):
+        model = keras.Model(x, layers.MultiHeadAttention(4, 2)(x, x))
+        change(model.layers[-1].output_dense)
+        model.compile(loss="mse")
+        with refused("plain", "multi_head_attention"):
+            head_importance(model, [(np.ones((2, 5, 8)), np.ones((2, 5, 8)))])
+
+
+def test_chains_beside_each_other_keep_heads_of_their_own():
+    x = keras.Input((5, 8))
+    towers = [layers.RealFormerAttention(4, 2, depth=0, role="encoder", name=name)(x, x) for name in "ab"]
+    model = keras.Model(x, keras.layers.Add()(towers))
+    smaller = prune_heads(model, {"a": [1, 2, 0, 0], "b": [0, 0, 10, 20]}, 0.5)
+    for name, heads in {"a": [0, 1], "b": [2, 3]}.items():
+        kernels = [array(each.get_layer(name).query_dense.kernel) for each in (model, smaller)]
+        np.testing.assert_array_equal(kernels[0][:, heads], kernels[1])

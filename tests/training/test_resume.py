@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_headattn.optimizers import Repulsive
 from keras_headattn.training import Model, Resume, make_strategy
+from keras_headattn.training._resume.snapshot import rate_of
 from tests.training.resuming import Kill, Killed, X, Y, fit, simple
 
 STEPS, EPOCHS = 6, 3
@@ -159,6 +161,7 @@ def test_another_learning_rate_holds(tmp_path):
     assert rate(0.25, 2) == 0.125  # as it was
     assert rate(0.5, 3) == 0.5
     assert rate(0.5, 3) == 0.5
+    assert rate_of(keras.optimizers.LossScaleOptimizer(Repulsive(keras.optimizers.SGD(0.25)))) == 0.25
 
 
 def halved(optimizer):

@@ -28,9 +28,9 @@ from keras_headattn.training._callbacks.head_statistics import draw_norms, head_
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 
 
-def fit(*callbacks, epochs=3, validate=False):
+def fit(*callbacks, epochs=3, validate=False, **arguments):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    model.compile(keras.optimizers.SGD(0.01), "mse")
+    model.compile(keras.optimizers.SGD(0.01), "mse", **arguments)
     held_out = (X, Y) if validate else None
     found = model.fit(X, Y, 2, epochs, shuffle=False, callbacks=list(callbacks), verbose=0, validation_data=held_out)
     return found.history
@@ -244,6 +244,8 @@ def test_chosen_steps_are_profiled(tmp_path, monkeypatch):
     assert calls == [(2, str(tmp_path)), 3]
     fit(counted, TensorBoardCurves(tmp_path, profile_steps=(12, 99)))  # of twelve steps
     assert calls[2:] == [(12, str(tmp_path)), 12]
+    fit(counted, TensorBoardCurves(tmp_path, profile_steps=(2, 3)), steps_per_execution=4)
+    assert calls[4:] == [(1, str(tmp_path)), 1]
 
 
 def test_a_profile_lies_in_the_folder(tmp_path):

@@ -44,8 +44,8 @@ class TensorBoardCurves(WritingCallback):
         self._step = 0
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        self._step += 1
-        if self.profile_steps and self._step == self.profile_steps[0]:
+        before, self._step = self._step, self._step + self.model.steps_per_execution
+        if self.profile_steps and before < self.profile_steps[0] <= self._step:
             tf.profiler.experimental.start(self.log_dir)
             self._profiles = True
 

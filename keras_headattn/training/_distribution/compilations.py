@@ -29,8 +29,10 @@ def cache_compilations(folder: Path) -> None:
             "`cache_compilations` must be called before anything is computed. "
             f"Received: folder={folder}, after the first operation"
         )
+    if "'" in str(folder):
+        raise ValueError(f"`folder` must have no ' in its name, with which TensorFlow reads it. Received: {folder}")
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    flags = f"--tf_xla_persistent_cache_directory={folder} --tf_xla_persistent_cache_device_types=CPU,GPU"
+    flags = f"--tf_xla_persistent_cache_directory='{folder}' --tf_xla_persistent_cache_device_types=CPU,GPU"
     os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {flags}".strip()
 
 

@@ -96,8 +96,9 @@ def _without_rate(config):
 
 def rate_of(optimizer):
     """Returns the learning rate of an optimizer; `None` if it is a schedule, or there is no optimizer."""
-    config = getattr(optimizer, "inner_optimizer", optimizer).get_config() if optimizer is not None else {}
-    rate = config.get("learning_rate")
+    while hasattr(optimizer, "inner_optimizer"):  # of a loss scale, of repulsion
+        optimizer = optimizer.inner_optimizer
+    rate = None if optimizer is None else optimizer.get_config().get("learning_rate")
     return rate if isinstance(rate, float) else None
 
 
