@@ -86,7 +86,7 @@ def find_file(folder):
             return folder / name
     if indices := sorted(folder.glob("*.index"), key=os.path.getmtime):
         return _latest(folder) or indices[-1]
-    t5x = [path for path in sorted(folder.glob("*checkpoint*")) if path.is_file()]
+    t5x = sorted((path for path in folder.glob("*checkpoint*") if path.is_file()), key=os.path.getmtime)
     if t5x:
         return t5x[-1]
     pickles = [path.name for path in folder.iterdir() if path.suffix in (".pt", ".pkl", ".pickle", ".pth", ".ckpt")]

@@ -7,7 +7,7 @@ import re
 import tempfile
 
 # Kinds of pieces.
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, WORD = 1, 3
 WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
 SENTINEL = re.compile(f"{WORD_START}<extra_id_[0-9]+>")
@@ -32,7 +32,8 @@ def _set_specials(model, **tokens):
 def marian_model(path, ids, pad_id, start_id):
     """Returns the bytes of a model with Marian's vocabulary, see `marian_vocabularies`."""
     model = read_model(path)
-    scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
+    kinds = (NORMAL, USER_DEFINED, BYTE)
+    known = {piece.piece: (piece.score, piece.type) for piece in model.pieces if piece.type in kinds}
     # Byte pairs would be merged into pieces that are only marked unused.
     absent = UNUSED if model.trainer_spec.model_type == UNIGRAM else CONTROL
     tokens = [token for token, _ in sorted(ids.items(), key=lambda item: item[1])]
@@ -40,8 +41,8 @@ def marian_model(path, ids, pad_id, start_id):
     tokens[0], tokens[pad_id] = tokens[pad_id], tokens[0]
     del model.pieces[:]
     for token in tokens:
-        piece = model.pieces.add(piece=token, score=scores.get(token, 0.0))
-        piece.type = NORMAL if token in scores else absent
+        score, kind = known.get(token, (0.0, absent))
+        piece = model.pieces.add(piece=token, score=score, type=kind)
         if token in ("<pad>", "</s>", start):
             piece.type = CONTROL
         elif token == "<unk>":

@@ -113,6 +113,7 @@ def _byte_pairs(path, config, arguments):
 
 def _language_model(path, config, arguments):
     from keras_headattn.text import BytePairTokenizer
+    from keras_headattn.text._added_tokens import OPTIONS
 
     kind = config["model_type"]
     whole = _json(path, kind)
@@ -128,7 +129,9 @@ def _language_model(path, config, arguments):
     if end is None and END_OF_TEXT in {*vocabulary, *(token["content"] for token in defaults["added_tokens"])}:
         end = END_OF_TEXT
     specials = {"bos": whole.beginning, "eos": end}
-    defaults["specials"] = {name: token for name, token in specials.items() if token is not None}
+    defaults["specials"] = specials = {name: token for name, token in specials.items() if token is not None}
+    implied = [{**OPTIONS, "content": token, "special": True} for token in {*specials.values()} & {*vocabulary}]
+    defaults["added_tokens"] = [token for token in defaults["added_tokens"] if token not in implied]
     return _check_size(BytePairTokenizer(vocabulary, **{"add_eos": False, **defaults, **arguments}), config)
 
 

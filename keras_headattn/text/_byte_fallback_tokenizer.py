@@ -79,8 +79,7 @@ class ByteFallbackTokenizer(ByteTexts):
             if piece.type == piece.USER_DEFINED and piece.piece in special:
                 piece.type = piece.CONTROL  # ordinary text
         self._graph_tokenizer = graph_tokenizer(model.SerializeToString())
-        texts = {token["content"]: token["content"].encode("utf-8") for token in self.added_tokens}
-        texts |= {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)} | dict.fromkeys(special, b"")
+        texts = {f"<0x{byte:02X}>": bytes([byte]) for byte in range(256)} | dict.fromkeys(special, b"")
         self._set_texts([texts.get(t, t.replace(WORD_START, " ").encode("utf-8")) for t in self.vocabulary])
 
     @classmethod

@@ -159,7 +159,7 @@ class BytePairTokenizer(ByteTexts):
 
         def ranks_of(ids, rows):
             keys = tf.cast(ids[:-1], tf.int64) * len(self._base) + tf.cast(ids[1:], tf.int64)
-            return tf.where(rows[:-1] == rows[1:], self._ranks.lookup(keys), NO_RANK)
+            return tf.where((rows[:-1] == rows[1:]) & (ids[1:] < len(self._base)), self._ranks.lookup(keys), NO_RANK)
 
         def merge_best(ids, rows, ranks):
             best = tf.math.unsorted_segment_min(ranks, rows[:-1], tf.size(words))

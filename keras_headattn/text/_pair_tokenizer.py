@@ -178,13 +178,16 @@ class PairTokenizer(keras.layers.Layer):
         ones = tf.ones([pieces.nrows(), 1], tf.int32)
         return tf.concat([*(ones * i for i in self._first), pieces, *(ones * i for i in self._last)], axis=1)
 
-    def _joined(self, texts, second_texts, special_tokens=False):
-        """Returns ids of pairs of texts, int32 `tf.RaggedTensor`."""
+    def _check_ends(self, name):
         if not self.joins_pairs:
             raise ValueError(
-                "`second_texts` need a tokenizer whose texts have a beginning and an end token. "
+                f"{name} need a tokenizer whose texts have a beginning and an end token. "
                 f"Received: bos_id={self.bos_id}, eos_id={self.eos_id}"
             )
+
+    def _joined(self, texts, second_texts, special_tokens=False):
+        """Returns ids of pairs of texts, int32 `tf.RaggedTensor`."""
+        self._check_ends("`second_texts`")
         tf.debugging.assert_equal(
             tf.size(texts), tf.size(second_texts), "There must be as many `second_texts` as `texts`."
         )

@@ -50,6 +50,7 @@ class QuestionWindows:
     def __init__(
         self, tokenizer: PairTokenizer, max_length: int = 384, stride: int = 128, max_question_length: int = 64
     ):
+        tokenizer._check_ends("Windows of texts")
         self.tokenizer = tokenizer
         self.max_length = check_positive("max_length", max_length)
         self.stride = check_positive("stride", stride)

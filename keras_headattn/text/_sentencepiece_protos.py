@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_headattn._private import set_vocabulary, vocabulary_handle
+from keras_headattn.text._added_tokens import clean_utf8
 
 WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space in pieces
 
@@ -75,6 +76,7 @@ def texts_of(processor, num_sentinels, new, ids):
         "" if processor.is_control(i) else unknown if processor.is_unknown(i) else processor.id_to_piece(i)
         for i in range(processor.vocab_size())
     ]
+    texts = [bytes([int(text[3:5], 16)]) if processor.is_byte(i) else text for i, text in enumerate(texts)]
     texts += [*[""] * num_sentinels, *new]
     for token, index in ids.items():
         texts[index] = token
@@ -83,7 +85,7 @@ def texts_of(processor, num_sentinels, new, ids):
 
 def join_pieces(ids, texts):
     """Joins the texts of ids, `tf.RaggedTensor` (B, n), to strings (B,)."""
-    joined = tf.strings.reduce_join(tf.gather(texts, ids), axis=-1)
+    joined = clean_utf8(tf.strings.reduce_join(tf.gather(texts, ids), axis=-1))
     return tf.strings.regex_replace(tf.strings.regex_replace(joined, WORD_START, " "), "^ ", "")
 
 

@@ -11,7 +11,7 @@ from keras_headattn._files import Path
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index
-from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
+from keras_headattn.text._added_tokens import AddedTokens, lower, read_added_tokens
 from keras_headattn.text._pair_tokenizer import as_strings, check_shape, check_texts, portions, rows_of
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 
@@ -272,4 +272,4 @@ class SentencePieceTokenizer(keras.layers.Layer):
 def _lower(strings):
     """Lower-cases strings. TensorFlow's operation ends a string at NUL, so another character stands in for it."""
     strings = tf.strings.regex_replace(strings, r"\x00", STANDS_FOR_NUL)
-    return tf.strings.regex_replace(tf.strings.lower(strings, encoding="utf-8"), STANDS_FOR_NUL, "\0")
+    return tf.strings.regex_replace(lower(strings), STANDS_FOR_NUL, "\0")

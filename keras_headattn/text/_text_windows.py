@@ -77,6 +77,7 @@ class TextWindows(tf.Module):
 
     def __init__(self, tokenizer: PairTokenizer, max_length: int | None = None):
         super().__init__()
+        tokenizer._check_ends("Windows of texts")
         self.tokenizer = tokenizer
         limits = [most for most in (max_length, tokenizer.max_length) if most is not None]
         self.max_length = min(limits, default=None)

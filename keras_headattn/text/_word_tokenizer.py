@@ -11,6 +11,7 @@ from keras_headattn._files import Path, read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Shape
 from keras_headattn._validation import check_number
+from keras_headattn.text._added_tokens import lower
 from keras_headattn.text._pair_tokenizer import as_strings, check_texts, portions, refuse_paths, rows_of
 
 # Tokens besides plain words: numbers with points, endings such as n't or 's, single signs.
@@ -128,7 +129,7 @@ def split_words(strings: tf.Tensor, lowercase: bool = True) -> tf.RaggedTensor:
     # Before TensorFlow's `lower`, which ends a string at a NUL.
     strings = tf.strings.regex_replace(strings, r"[\p{Z}\p{Cc}\x{FEFF}]", " ")
     if lowercase:
-        strings = tf.strings.lower(strings, encoding="utf-8")
+        strings = lower(strings)
     strings = tf.strings.regex_replace(strings, "\N{RIGHT SINGLE QUOTATION MARK}", "'")
     return tf.strings.split(tf.strings.regex_replace(strings, TOKENS, r" \1 "))
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_headattn._files import Path, read_lines
-from keras_headattn.text._added_tokens import clean_utf8
+from keras_headattn.text._added_tokens import clean_utf8, lower
 from keras_headattn.text._offsets import letters_of, to_characters, with_marks
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
@@ -169,4 +169,4 @@ def normalize_bert(strings, lowercase=True, strip_accents=None):
     if not lowercase:
         return strings
     strings = tf.strings.regex_replace(strings, "Σ", "σ")  # or it would become ς where a word ends
-    return tf.strings.lower(strings, encoding="utf-8")
+    return lower(strings)

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_headattn.serving import save_signatures
 from keras_headattn.text import split_words
+from keras_headattn.text._added_tokens import lower
 from recipes.graphs.corpus import Graph, graph_tensors
 from recipes.graphs.vocabulary import RELATIONS, SPECIAL
 
@@ -156,7 +157,7 @@ class GraphEncoder(tf.Module):
         if self.split == "signs":
             words = split_words(strings)
         else:
-            words = tf.strings.split(tf.strings.lower(strings, encoding="utf-8"))
+            words = tf.strings.split(lower(strings))
         return words.with_flat_values(self.tables[name].lookup(words.flat_values))
 
     def texts(self, tokens, names):

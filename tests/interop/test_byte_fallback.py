@@ -123,6 +123,20 @@ def test_tokens_of_gemma(tmp_path):
     assert 3 not in tokenizer.encode(["[I]<image>"])[0]
 
 
+def test_added_runs_of_spaces(tmp_path):
+    """Gemma's are pieces of SentencePiece, whose texts are spaces."""
+    runs = {index: dict(content="\u2581" * n, special=False, normalized=False) for index, n in ((3, 2), (4, 4))}
+    proto = trained(user_defined_symbols=",".join(run["content"] for run in runs.values()), add_dummy_prefix=False)
+    settings = dict(added_tokens_decoder=runs, tokenizer_class="GemmaTokenizer")
+    tokenizer = tokenizer_of(write(tmp_path, proto=proto, kind="gemma2", size=600, **settings))
+    text = "the  cat\n    sat"
+    ids = tokenizer([text])
+    assert {3, 4} < {*ids.numpy()[0].tolist()} and tokenizer.detokenize(ids).numpy()[0].decode() == text
+    assert tokenizer.token_bytes[ids.numpy()[0]].sum() == len(text)
+    ends = tokenizer.tokenize_with_offsets([text])[2].numpy()[0]
+    assert ends.max() == len(text)
+
+
 NORMAL = {"content": "<x>", "special": False, "normalized": True}
 
 

@@ -11,7 +11,7 @@ import pytest
 from keras_headattn.interop import from_pretrained, read_config, read_tensors, to_hugging_face, tokenizer_of
 from keras_headattn.layers import FeedForward
 from keras_headattn.models import CausalLM
-from keras_headattn.text import BytePairTokenizer, ByteTokenizer
+from keras_headattn.text import BytePairTokenizer, ByteTokenizer, train_byte_pairs
 from tests.interop.test_language_model_tokenizers import KINDS, MODELS, TEXTS, check, peer, write
 from tests.layers.harness import array
 
@@ -155,6 +155,12 @@ def test_tokenizers(name, model, tmp_path):
     again = tokenizer_of(tmp_path / "ours")
     assert again.fingerprint == given.fingerprint
     check(given, tokenizers.Tokenizer.from_file(str(tmp_path / "ours" / "tokenizer.json")), TEXTS[:700])
+
+
+def test_trained_byte_pairs_keep_their_fingerprint(model, tmp_path):
+    given = train_byte_pairs(["the cat sat on the mat"] * 9, 300)
+    to_hugging_face(model, tmp_path, tokenizer=given)
+    assert tokenizer_of(tmp_path).fingerprint == given.fingerprint
 
 
 def test_prefixes_and_lost_bytes(model, tmp_path):

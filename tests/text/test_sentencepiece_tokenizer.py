@@ -162,6 +162,13 @@ def test_added_tokens(model_path):
     assert again.get_config() == added.get_config()
 
 
+def test_bytes_beside_added_tokens(tmp_path):
+    sentences = ["the cat sat", "a dog ran", "the dog sat"] * 9
+    path = train_sentencepiece(sentences, tmp_path / "m.model", 290, byte_fallback=True)
+    tokenizer = SentencePieceTokenizer(path, added_tokens=["<sep>"])
+    assert texts(tokenizer.detokenize(tokenizer(["the \u732b \xe9<sep>a cat"]))) == ["the \u732b \xe9<sep>a cat"]
+
+
 def test_model_without_padding_is_refused(shared_data):
     with refused("proto", "without padding"):
         SentencePieceTokenizer(shared_data / "sentencepiece" / "test_model.model")
