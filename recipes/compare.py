@@ -48,6 +48,7 @@ from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.report import markdown_table, mean_text
 from recipes.engine.run import Run
 from recipes.engine.seeds import summary
+from recipes.engine.settings import Devices, Output, changeable
 from recipes.engine.tables import paired_test
 from recipes.engine.texts.data import read_tests
 from recipes.engine.texts.predicting import load_predictor, runs_of
@@ -246,7 +247,8 @@ def _errors(options):
         config = _with_pooling(next(iter(seeds.values()))).read_config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
         kind = " + ".join(kinds) or "standard"
-        ours = {**vars(config), "pooling_heads": None, "seed": None, "run": None, "export": None}
+        alike = {"pooling_heads", "seed", *changeable(Devices, Output)}
+        ours = {name: value for name, value in vars(config).items() if name not in alike}
         if differing := [name for name, value in settings.setdefault(kind, ours).items() if ours[name] != value]:
             raise ValueError(
                 f"Runs that are one line of the picture differ in heads and seed alone. Received: {kind} with "

@@ -241,7 +241,7 @@ def read_csv(
     csv.field_size_limit(MOST_CHARACTERS)
     lines = read_lines(path, False, encoding)
     first = next(lines, "")
-    if first[:4].lower() == "sep=" and len(first.strip()) == 5:  # a line of Excel's
+    if first[:4].lower() == "sep=" and len(first.rstrip("\r\n")) == 5:  # a line of Excel's
         delimiter, skipped = delimiter or first[4], 1
     else:
         lines, skipped = itertools.chain([first], lines), 0

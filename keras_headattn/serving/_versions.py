@@ -107,8 +107,10 @@ def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
 
 
 def _check_run(folder, run):
-    """Raises a ValueError for the address of a bucket, or if the last named version in a folder is of another run."""
+    """Raises a ValueError for a folder that TensorFlow cannot read, or whose last named version is of another run."""
     check_local("`folder`", folder)
+    if set(str(folder)) & set("*?["):
+        raise ValueError(f"`folder` must have no *, ? or [ in its name, a pattern to TensorFlow. Received: {folder}")
     notes = (path / NOTE for _, path in sorted(_versions(folder), reverse=True))
     note = next((path for path in notes if path.is_file()), None)
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")

@@ -98,6 +98,10 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
 
     def unused(self, given):
         reasons = {"label_smoothing": "is for classes, not for numbers"} if self.predict == "number" else {}
+        if self.encoder in WITHOUT_HEADS:
+            reasons |= dict.fromkeys(("pooling_heads", "pooling_dim"), "is not for an --encoder without heads")
+        if self.tokens == "pieces":
+            reasons["min_count"] = "is for --tokens words"
         if self.encoder == "naive_bayes":
             reasons |= dict.fromkeys(("embeddings", "model_arguments"), "is not for --encoder naive_bayes")
         return reasons

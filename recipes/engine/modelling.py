@@ -143,9 +143,14 @@ def token_trainer(model, columns=()):
     return Model(inputs, keras.ops.copy(model(inputs)), name="trainer")
 
 
-def fitting_warmup(warmup, most, steps):
-    """Returns the steps of warm-up: `warmup` if it is given, else `most`, but at most a tenth of all steps."""
-    return max(1, min(most, steps // 10)) if warmup is None else warmup
+def fitting_warmup(config, most, steps):
+    """Returns the steps of warm-up: `warmup_steps` updates, or `most` if not given, but at most a tenth of all steps.
+
+    Schedules of Keras count batches, of which an update may accumulate several.
+    """
+    if config.warmup_steps is None:
+        return max(1, min(config.batches_per_update * most, steps // 10))
+    return config.batches_per_update * config.warmup_steps
 
 
 def fitting_batch(tokens, most, least):

@@ -205,6 +205,11 @@ class Session(Run):
 
     def _remark(self, built, warmup, steps):
         """Prints, before a run begins, that its model is large for the data, or its warm-up long."""
+        if self.config.batches_per_update > self.config.epochs * steps:
+            raise ValueError(
+                "gradient_accumulation_steps of --optimizer-arguments must be at most the steps of training. "
+                f"Received: {self.config.batches_per_update} for {self.config.epochs} epochs of {steps} steps"
+            )
         if self.has_checkpoint():
             return
         parameters = sum(variable.shape.num_elements() for variable in built.trainable_variables)

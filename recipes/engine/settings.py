@@ -63,6 +63,11 @@ class Heads:
         return {f"{name}_arguments": f"is for {flag(name)}" for name in names}
 
 
+def changeable(*kinds):
+    """Returns the names of the settings of these classes with which a run may go on that began with others."""
+    return {field.name for kind in kinds for field in fields(kind) if field.metadata["changeable"]}
+
+
 def model_arguments(*models, **defaults):
     """Returns the setting of the arguments of these classes; `defaults` are its own."""
     return option(defaults, "arguments of the model, such as dropout=0.1", of=models)
@@ -100,6 +105,11 @@ class Training:
     learning_rate: float = option(1e-3, "highest learning rate", above=0)
     optimizer_arguments: dict = optimizer_arguments([keras.optimizers.Adam])
     seed: int = option(0, "random seed", at_least=0)
+
+    @property
+    def batches_per_update(self):
+        """Batches whose gradients the optimizer accumulates."""
+        return self.optimizer_arguments.get("gradient_accumulation_steps") or 1
 
 
 @settings()
@@ -414,7 +424,7 @@ class Files:
     def unused(self, given):
         sources = [name for name in self.SOURCES if name != "train" and "test" in given]
         reasons = dict.fromkeys(sources, "and --test name test sets: give one of them")
-        if self.test:
+        if self.test or self.source != "train":
             reasons["test_share"] = "is that of --train to take where there is no --test"
         return reasons
 

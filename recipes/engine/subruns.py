@@ -13,6 +13,7 @@ from recipes.engine.command import program
 from recipes.engine.config import save_config
 from recipes.engine.progress import progress_bar
 from recipes.engine.run import Run, lock
+from recipes.engine.settings import Devices, changeable
 
 
 def train_all(recipe, configs, title, report, train=True, afresh=False):
@@ -140,7 +141,8 @@ def _show_epochs(recipe, queue):
 
 def _settings(config):
     """The settings that a finished run must have been made with, as JSON has them; its folder may have moved."""
-    return json.loads(json.dumps(dataclasses.asdict(config) | {"run": None}))
+    values, left_out = dataclasses.asdict(config), {"run", "quiet", *changeable(Devices)}
+    return json.loads(json.dumps({name: value for name, value in values.items() if name not in left_out}))
 
 
 def _reason(code, path, begin):

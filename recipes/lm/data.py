@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import io
 import itertools
 import pathlib
 import re
@@ -72,9 +73,13 @@ def read_tests(config, files=None, tokenizer=None):
     if files is None and not config.train:
         return {"test": read_corpora(config).tests["test"]}
     configured = named_apart(named_files(config.test, ENDING), [VALIDATION])
-    names = [VALIDATION, *configured] if config.train else ["test"]  # that the run has scored
-    selected = configured if files is None else named_apart(named_files(files, ENDING), names)
+    selected = configured if files is None else named_apart(named_files(files, ENDING), names_of_tests(config))
     return {name: read_source(config, paths, tokenizer) for name, paths in selected.items()}
+
+
+def names_of_tests(config):
+    """Returns the names of the texts that a run of these settings has scored."""
+    return [VALIDATION, *named_apart(named_files(config.test, ENDING), [VALIDATION])] if config.train else ["test"]
 
 
 def read_source(config, paths, tokenizer=None):
@@ -144,7 +149,8 @@ def read_file(path, kind):
             for member in filter(tarfile.TarInfo.isfile, archive):
                 if not pathlib.PurePath(member.name).name.startswith("."):
                     with archive.extractfile(member) as inner:
-                        yield from read_text(inner, f"{path}, {member.name}", kind)
+                        text = decompressed(io.BufferedReader(inner))
+                        yield from read_text(text, f"{path}, {member.name}", kind)
 
 
 def read_text(file, name, kind):
@@ -154,7 +160,8 @@ def read_text(file, name, kind):
 
 def kind_of(name, kind):
     """Returns the kind of a file's documents: `kind`, or for `None` that of its name."""
-    return kind or ("record" if re.search(r"[.]tfrecord[^/]*$|[.]jsonl([.]gz)?$", str(name)) else "file")
+    is_record = re.search(r"[.]tfrecord[^/]*$|[.]jsonl([.](gz|xz|bz2))?$", str(name), re.IGNORECASE)
+    return kind or ("record" if is_record else "file")
 
 
 def read_records(path):
@@ -199,6 +206,8 @@ def split_off(corpus, share):
     if isinstance(corpus, TokenFile):
         return corpus.split(share)
     ends = np.cumsum([len(document) for document in corpus])
+    if not 0 < round(ends[-1] * share) < ends[-1]:
+        raise ValueError(f"--validation must leave text on both sides. Received: {share} of {ends[-1]:,} characters")
     place = round(ends[-1] * (1 - share))
     near = ends[np.abs(ends - place).argmin()]
     place = near if abs(near - place) <= ends[-1] * share / 2 else place

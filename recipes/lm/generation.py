@@ -24,12 +24,13 @@ def add_generate(parser):
 def generate(run, options):
     """Prints texts that go on after a prompt."""
     model, tokenizer = run.load_model(), saved_tokenizer(run.folder / TOKENIZER)
-    encode(tokenizer, options.prompt, "--prompt")  # an error for characters that it lacks
+    if not len(encode(tokenizer, options.prompt, "--prompt")):  # an error for characters that it lacks
+        raise ValueError("--prompt must have a token. Received: an empty one")
     write = TextGenerator(
         model,
         tokenizer,
         options.stop,
-        max_length=options.max_tokens or longest_text(model),
+        max_length=longest_text(model) if options.max_tokens is None else options.max_tokens,
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,

@@ -41,6 +41,11 @@ def prepare(options):
             "`prepare` takes text files and, last, the token file to write, NAME.bin. "
             f"Received: {' '.join(options.files)} and {output}"
         )
+    written = {output.with_suffix(end).resolve() for end in (".json", ".tokenizer.json")}
+    if replaced := [path for path in options.files if pathlib.Path(path).resolve() in written]:
+        raise ValueError(
+            f"The description of {output} would replace a text: name it otherwise. Received: {replaced[0]}"
+        )
     quiet_tensorflow()
     check_files(config)
     for path in options.files:

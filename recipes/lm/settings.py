@@ -165,7 +165,7 @@ class LmConfig(Text, Model, NamedSizes, Settings):
     PRETRAINED = ("checkpoint",)
 
     warmup_steps: int | None = option(
-        None, f"steps of linear warm-up; none: {MOST_WARMUP:,}, but at most a tenth of all steps", at_least=0
+        None, f"updates of linear warm-up; none: {MOST_WARMUP:,}, but at most a tenth of all", at_least=0
     )
     final_rate: float = option(0.1, "last learning rate, as a share of the highest", at_least=0, at_most=1)
     weight_decay: float = option(0.1, "decoupled weight decay of kernels and embeddings", at_least=0)

@@ -14,7 +14,7 @@ from keras_headattn.models import CausalLM
 from keras_headattn.serving import export_generator, write_examples
 from keras_headattn.training import HeadStatistics
 from recipes.engine.config import passing_on
-from recipes.engine.data import check_batch_size
+from recipes.engine.data import check_batch_size, named_apart
 from recipes.engine.encoders import kept_tokenizer, saved_tokenizer
 from recipes.engine.exporting import packages_of, smoke_test
 from recipes.engine.modelling import (
@@ -24,7 +24,15 @@ from recipes.engine.modelling import (
     make_optimizer,
     token_trainer,
 )
-from recipes.lm.data import describe, make_tokenizer, read_corpora, read_tests, validation_tokens, write_files
+from recipes.lm.data import (
+    describe,
+    make_tokenizer,
+    names_of_tests,
+    read_corpora,
+    read_tests,
+    validation_tokens,
+    write_files,
+)
 from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores, write_task
 from recipes.lm.settings import MOST_WARMUP
 from recipes.lm.synthetic import TASKS
@@ -150,7 +158,7 @@ def rows(config, tokens, name, **options):
 
 def warmup_steps(config, steps):
     """Returns the steps in which the learning rate rises, of all steps."""
-    return fitting_warmup(config.warmup_steps, MOST_WARMUP, steps)
+    return fitting_warmup(config, MOST_WARMUP, steps)
 
 
 def adam(config, steps, model=None):
@@ -181,6 +189,7 @@ def evaluate(run, config, files=None):
 def score(run, config, model, tests):
     """Prints the scores of texts, or of the run's synthetic task, and of tasks, and writes them."""
     tasks = read_tasks(config.tasks, config.shots, config.seed)
+    tasks = named_apart(tasks, [*names_of_tests(run.read_config()), *tests])
     tokenizer = saved_tokenizer(run.folder / TOKENIZER)
     for name, corpus in tests.items():
         if config.synthetic:

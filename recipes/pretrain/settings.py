@@ -130,7 +130,7 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
     epoch_steps: int = option(1_000, "steps of an epoch, after which the model is validated and saved", at_least=1)
     warmup_steps: int | None = option(
         None,
-        f"steps of linear warm-up; the rate decays linearly all along; none: {MOST_WARMUP:,}, but at most a tenth of "
+        f"updates of linear warm-up; the rate decays linearly all along; none: {MOST_WARMUP:,}, but at most a tenth of "
         "all steps",
         at_least=0,
     )
@@ -146,10 +146,11 @@ class PretrainConfig(Data, Model, NamedSizes, Settings):
                 "--max-length must be at most the positions that have embeddings, max_length of --model-arguments. "
                 f"Received: {self.max_length} for {positions}"
             )
-        if (self.warmup_steps or 0) >= self.total_steps:
+        if self.batches_per_update * (self.warmup_steps or 0) >= self.total_steps:
             raise ValueError(
-                "--warmup-steps must be fewer than all steps. "
-                f"Received: warmup_steps={self.warmup_steps} of {self.epochs} epochs of {self.epoch_steps} steps"
+                "--warmup-steps must be fewer than all updates. Received: "
+                f"warmup_steps={self.warmup_steps} of {self.epochs} epochs of {self.epoch_steps} steps, "
+                f"{self.batches_per_update} an update"
             )
 
     @property

@@ -76,7 +76,7 @@ def write_data(run, config):
 
 def warmup_steps(config):
     """Returns the steps in which the learning rate rises."""
-    return fitting_warmup(config.warmup_steps, MOST_WARMUP, config.total_steps)
+    return fitting_warmup(config, MOST_WARMUP, config.total_steps)
 
 
 def pretraining_optimizer(config):

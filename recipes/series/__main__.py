@@ -18,7 +18,7 @@ evolving_dc.
 from recipes.engine.command import Command
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.series.settings import SeriesConfig
-from recipes.series.train import evaluate, learned, predict, read, report_cut, train, write
+from recipes.series.train import check, evaluate, learned, predict, read, report_cut, train, write
 
 OF_FILES = ("id_column", "encoding")  # may differ from the training set's
 
@@ -36,9 +36,8 @@ def _add_predict(parser):
 def _predict(options):
     run, config = RECIPE.open(options.folder, given_settings(options, OF_FILES))
     part, notes = read(config, options.file, labelled=False), learned(run)
-    channels, classes = len(notes["mean"]), notes.get("classes")
-    if part.series[0].shape[1] != channels:
-        raise ValueError(f"Series must have {channels} channels. Received: {part.series[0].shape[1]}, {options.file}")
+    check(part, len(notes["mean"]), names=notes.get("channels"))
+    classes = notes.get("classes")
     report_cut(options.file, part.series, notes)
     for row in predict(config, notes, run.load_model(), part.series):
         print(classes[row.argmax()] if classes else f"{row[0]:.6g}", flush=True)

@@ -25,24 +25,28 @@ class SeriesSet:
         name: str.
         series: list of float32 arrays `(n, channels)`, NaN for missing values.
         targets: list of str, or `None` where a file has none.
+        channels: their names, or `None` where they have none.
     """
 
     name: str
     series: list
     targets: list | None
+    channels: list | None = None
 
     def __len__(self):
         return len(self.series)
 
     def subset(self, indices, name):
         """Returns the series with these indices."""
-        return SeriesSet(name, [self.series[i] for i in indices], [self.targets[i] for i in indices])
+        return SeriesSet(name, [self.series[i] for i in indices], [self.targets[i] for i in indices], self.channels)
 
 
 def read_series(path, id_column=None, target_column="target", labelled=True, encoding="utf-8"):
     """Reads a `SeriesSet`; with `labelled`, a file or a series without target is an error."""
     is_ts = str(path).removesuffix(".gz").endswith(".ts")
-    rows = list(_ts_rows(path, encoding) if is_ts else _csv_rows(path, id_column, target_column, encoding))
+    channels, rows = (
+        (None, list(_ts_rows(path, encoding))) if is_ts else _csv_rows(path, id_column, target_column, encoding)
+    )
     if not rows:
         raise ValueError(f"A file must have at least one series. Received: {path}")
     places, series, targets = zip(*rows, strict=True)
@@ -60,7 +64,7 @@ def read_series(path, id_column=None, target_column="target", labelled=True, enc
         if not len(values):
             raise ValueError(f"{location}: every series must have a step. Received: none")
     name = pathlib.Path(path).name.split(".")[0]
-    return SeriesSet(name, list(series), None if targets[0] is None else list(targets))
+    return SeriesSet(name, list(series), None if targets[0] is None else list(targets), channels)
 
 
 def _ts_rows(path, encoding):
@@ -150,15 +154,15 @@ def _number(text, location):
 
 
 def _csv_rows(path, id_column, target_column, encoding):
-    """Yields the place, the series and the target of each row, or with `id_column` of each id.
+    """Returns the names of channels, and the place, the series and the target of each row, or of each id.
 
-    Rows are then steps, whose columns are channels.
+    With `id_column` rows are steps, whose columns are channels; else channels have no names.
     """
     wanted = {target_column, id_column} - {None}
     rows = read_csv(path, encoding, None, wanted, header=True)
     names = next(rows, ("", []))[1]
     if not names:
-        return
+        return None, []
     columns = _columns(path, names, id_column, target_column)
     target, key = (names.index(name) if name in names else None for name in (target_column, id_column))
     series = {}
@@ -172,8 +176,10 @@ def _csv_rows(path, id_column, target_column, encoding):
         steps.append([_number(row[index], location) for index in columns])
         if row_target != known:
             raise ValueError(f"{location}: all steps of a series must have one target. Received: {row_target!r}")
-    for first, steps, row_target in series.values():
-        yield first, _trimmed(_joined(steps)) if key is None else np.array(steps, "float32"), row_target
+    if key is None:
+        return None, [(first, _trimmed(_joined(steps)), target) for first, steps, target in series.values()]
+    rows = [(first, np.array(steps, "float32"), target) for first, steps, target in series.values()]
+    return [names[index] for index in columns], rows
 
 
 def _columns(path, names, id_column, target_column):

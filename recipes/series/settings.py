@@ -63,10 +63,18 @@ class SeriesConfig(Series, Model, Settings):
         if self.test and not self.train:
             raise ValueError(f"--test needs --train. Received: test={self.test}, without --train")
         self.validation_share  # noqa: B018  (an error if it is out of range)
-        if self.attention == "none" and self.attention_arguments:
+        if self.attention == "none" and (self.attention_arguments or self.attention_regularizer != "none"):
             raise ValueError(
-                f"--attention-arguments need --attention. Received: attention_arguments={self.attention_arguments}"
+                "--attention-arguments and --attention-regularizer need --attention. "
+                f"Received: attention_arguments={self.attention_arguments}, {self.attention_regularizer}"
             )
+
+    def unused(self, given):
+        reasons = {"num_heads": "needs --attention"} if self.attention == "none" else {}
+        if not (self.train or "test" in given):
+            of_files = ("validation", "id_column", "target_column", "encoding")
+            reasons |= dict.fromkeys(of_files, "needs --train")
+        return reasons
 
     @property
     def validation_share(self):

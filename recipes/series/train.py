@@ -69,7 +69,8 @@ def read_corpora(config):
             raise ValueError(f"--train must have two series or more. Received: {config.train}")
         data = Corpora(train, validation, read_tests(config))
     for part in (data.validation, *data.tests.values()):
-        check(part, data.train.series[0].shape[1], config.task == "classification" and data.train.targets)
+        classes = config.task == "classification" and data.train.targets
+        check(part, data.train.series[0].shape[1], classes, data.train.channels)
     return data
 
 
@@ -95,8 +96,13 @@ def read_tests(config, files=None):
     return {name: read(config, paths[0]) for name, paths in selected.items()}
 
 
-def check(part, channels, classes=()):
-    """Checks that a set has so many channels and, of classification, no other classes than these."""
+def check(part, channels, classes=(), names=None):
+    """Checks that a set has so many channels, of these names, and no other classes than these."""
+    if names and part.channels and part.channels != names:
+        raise ValueError(
+            f"Columns must be those of the training set, in its order: {', '.join(names)}. "
+            f"Received: {', '.join(part.channels)} in {part.name}"
+        )
     if part.series[0].shape[1] != channels:
         raise ValueError(
             f"All sets must have the channels of the training set, {channels}. "
@@ -129,6 +135,7 @@ def learn(train, config):
     deviation = np.sqrt(np.where(known, (steps - mean) ** 2, 0).sum(axis=0) / counts)
     notes = {"max_length": config.max_length or max(map(len, train.series)), "mean": mean.tolist()}
     notes["deviation"] = np.where(deviation > 0, deviation, 1).tolist()
+    notes |= {"channels": train.channels} if train.channels else {}
     if config.task == "classification":
         return notes | {"classes": sorted(set(train.targets))}
     numbers = np.array(train.targets, "float64")
@@ -194,7 +201,7 @@ def score(run, config, model, tests):
     """Predicts test sets, prints scores, and writes them with predictions and a picture."""
     notes = learned(run)
     for name, part in tests.items():
-        check(part, len(notes["mean"]), notes.get("classes"))
+        check(part, len(notes["mean"]), notes.get("classes"), notes.get("channels"))
         report_cut(name, part.series, notes)
         outputs, folder = predict(config, notes, model, part.series), run.results / name
         folder.mkdir(parents=True, exist_ok=True)

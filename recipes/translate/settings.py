@@ -233,7 +233,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Lora, Settings, Sm
 
     warmup_steps: int | None = option(
         None,
-        f"steps of linear warm-up, before decay with 1/sqrt(step); none: {MOST_WARMUP:,}, but at most a tenth of all "
+        f"updates of linear warm-up, before decay with 1/sqrt(step); none: {MOST_WARMUP:,}, but at most a tenth of all "
         "steps",
         at_least=1,
     )

@@ -145,7 +145,7 @@ def adam(config, steps):
 
 def warmup_steps(config, steps):
     """Returns the steps in which the learning rate rises, for so many steps an epoch."""
-    return fitting_warmup(config.warmup_steps, MOST_WARMUP, config.epochs * steps)
+    return fitting_warmup(config, MOST_WARMUP, config.epochs * steps)
 
 
 def make_metrics(config):

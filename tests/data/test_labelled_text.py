@@ -33,6 +33,7 @@ def test_tables(tmp_path):
         (["text;label", "so, so, la;1", '"a; b";0'], {}),
         (["label;text;;", "1;so, so, la;;", '0;"a; b";;'], {}),
         (["text\tlabel", "so, so, la\t1", "a; b\t0"], {}),
+        (["sep=\t", "text\tlabel", "so, so, la\t1", "a; b\t0"], {}),
         (["sep=;", "text;label", "so, so, la;1", '"a; b";0'], {}),
         (["so, so, la;1", '"a; b";0'], dict(text="1", label="2", header=False)),
         (["text|label", "so, so, la|1", "a; b|0"], dict(delimiter="|")),

@@ -148,8 +148,9 @@ def test_a_failure_loses_nothing(tmp_path, runs):
 def test_table_only(tmp_path, runs):
     start(tmp_path, "--heads", "2")
     (tmp_path / "sweep.md").unlink()
-    start(tmp_path, "--heads", "2", "4", "--table-only")
-    assert len(runs) == 2 and "| interacting | 2.00 | – |" in table(tmp_path)
+    for options in ((), ("--quiet", "--replicas", "1")):
+        start(tmp_path, "--heads", "2", "4", "--table-only", *options)
+        assert len(runs) == 2 and "| interacting | 2.00 | – |" in table(tmp_path)
 
 
 def test_other_settings(tmp_path, runs):

@@ -1,5 +1,6 @@
 import dataclasses
 
+import keras
 import pytest
 
 from keras_headattn.data._parallel import ParallelCorpus
@@ -63,6 +64,11 @@ def test_warm_up_is_a_tenth_of_a_short_training():
     assert translate.warmup_steps(dataclasses.replace(config, warmup_steps=4000), 133) == 4000
     assert translate.warmup_steps(TRANSLATE.named_config("wmt14_de"), 1) == 4000
     assert pretrain.warmup_steps(PretrainConfig()) == 2_000
+    config = TranslateConfig(warmup_steps=4000, optimizer_arguments={"gradient_accumulation_steps": 16})
+    optimizer = translate.adam(config, 133)
+    optimizer.build([keras.Variable(0.0)])
+    optimizer._iterations.assign(64_000)
+    assert int(optimizer.iterations) == 4000 and float(optimizer.learning_rate) == pytest.approx(5e-4, 1e-4)
     assert imagenet.warmup_steps(ImageNetConfig(epochs=2), 100) == 20
 
 

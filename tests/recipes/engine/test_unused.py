@@ -11,6 +11,7 @@ from recipes.engine.texts.explaining import explain_command
 from recipes.glue import __main__ as glue
 from recipes.graphs import __main__ as graphs
 from recipes.imagenet import __main__ as imagenet
+from recipes.series import __main__ as series
 from recipes.translate import __main__ as translate
 from tests.refusals import refused
 
@@ -54,6 +55,12 @@ def with_options(recipe, settings, given):
     (glue, {"task": "cola", "glue": "x"}, {"encoding": "latin-1"}, "--encoding"),
     (glue, TABLE | {"task": "cola"}, {"text_column": "x"}, "--text-column"),
     (graphs, EMBEDDED, {"format": "json"}, "--format"),
+    (classify, EMBEDDED, {"test_share": 0.3}, "--test-share is that of --train"),
+    (classify, TABLE | {"encoder": "cnn"}, {"pooling_heads": 2}, "--pooling-heads is not for"),
+    (classify, TABLE | {"tokens": "pieces"}, {"min_count": 2}, "--min-count is for --tokens words"),
+    (series, EMBEDDED, {"id_column": "x"}, "--id-column needs --train"),
+    (series, EMBEDDED, {"validation": "a.csv"}, "--validation needs --train"),
+    (series, EMBEDDED | {"attention": "none"}, {"num_heads": 2}, "--num-heads needs --attention"),
     (imagenet, EMBEDDED, {"first_label": 0}, "--first-label is only for --records"),
 ])  # fmt: skip
 def test_options_without_an_effect(recipe, settings, given, options):

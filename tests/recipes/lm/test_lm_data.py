@@ -177,6 +177,7 @@ def test_scores_leave_out_marks_and_see_documents_apart(files):
     ("prepare {files}/train.jsonl {files}/train.txt", "NAME.bin. Received: {files}/train.jsonl and {files}/train.txt"),
     ("prepare {files}/train.bin {files}/new.bin", "takes text files"),
     ("prepare {files}/none.txt {files}/new.bin", "No such file"),
+    ("prepare {files}/train.json {files}/train.bin --tokenizer bytes", "would replace a text"),
     ("prepare {files}/train.jsonl {files}/new.bin --tokenizer {files}/other.json", "byte_pairs"),
     ("prepare {files}/train.jsonl {files}/new.bin", "bytes or byte_pairs. Received: tokenizer=characters"),
 ])  # fmt: skip

@@ -57,7 +57,7 @@ def test_predictions_of_files(quick, recipe, tmp_path):
     (tmp_path / "steps.csv").write_text("patient,value,mark\n" + "".join(steps))
     again = recipe("predict", quick[0] / "run", tmp_path / "steps.csv", "--id-column", "patient").split()
     np.testing.assert_allclose(np.array(again, float), np.array(found[:3], float), atol=1e-4)
-    assert "must have 2 channels. Received: 1" in recipe("predict", quick[0] / "run", tmp_path / "narrow.ts")
+    assert "channels of the training set, 2. Received: 1" in recipe("predict", quick[0] / "run", tmp_path / "narrow.ts")
     assert "rmse" in recipe("evaluate", quick[0] / "run", "--test", path)
 
 
