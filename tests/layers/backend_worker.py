@@ -199,6 +199,20 @@ def written_rows():
     }
 
 
+def of_any_length():
+    """Models for sequences of any length."""
+    out, x = {}, self_input(length=7)
+    window, chunks = {"sliding_window": 2}, {"query_chunk_size": 3}
+    for name, arguments in {"window": window, "chunks": chunks, "both": window | chunks, "synthesizer": {}}.items():
+        inputs = keras.Input((None, QUERY_WIDTH))
+        kind = layers.SynthesizerAttention if name == "synthesizer" else layers.MultiHeadAttention
+        layer = kind(HEADS, KEY_DIM, **arguments)
+        model = keras.Model(inputs, layer(inputs, inputs))
+        randomize(layer)
+        out[f"any_length/{name}"] = model(x)
+    return out
+
+
 def of_case(given, case, kind):
     return [given[name] for name in sorted(given) if name.startswith(f"{case.name}/{kind}/")]
 
@@ -225,6 +239,7 @@ def everything(folder):
     with np.load(folder / "weights.npz") as file:
         given = dict(file)
     out = arrays("write_rows", written_rows) | arrays("gradients", gradients, given)
+    out |= arrays("any_length", of_any_length)
     if keras.backend.backend() == "torch":
         for case in EXPORTED:
             out |= arrays(f"onnx/{case.name}", exported, case, prefix=f"onnx/{case.name}/")

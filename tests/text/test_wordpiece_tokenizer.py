@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.text import WordPieceTokenizer
+from tests.processes import run_python
 from tests.refusals import refused
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -233,3 +234,19 @@ def test_ids_of_hugging_face(shared_data, lowercase):
         peer.encode_batch(list(zip(*pairs, strict=True))), *ours.encode(*pairs).values(), strict=True
     ):
         assert (other.ids, other.type_ids) == (ids.tolist(), segments.tolist())
+
+
+TURKISH = """
+import os, sys
+
+os.environ["LC_ALL"] = "tr_TR.UTF-8"
+from keras_headattn.text import WordPieceTokenizer, WordTokenizer
+
+pieces = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "title"])
+print(pieces(["I TITLE"]).numpy().tolist(), WordTokenizer(["title", "i"])(["TITLE I"]).numpy().tolist())
+"""
+
+
+def test_lower_case_in_a_locale_of_other_letters():
+    process = run_python("-c", TURKISH)
+    assert process.stdout.strip() == "[[2, 4, 5, 3]] [[2, 3]]", process.stderr

@@ -96,7 +96,7 @@ def test_one_compilation_for_each_length_and_replica(tmp_path):
     replicas = 2
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(BUCKETS), str(tmp_path), str(replicas)],
+        [sys.executable, "-c", textwrap.dedent(BUCKETS), str(tmp_path / "compiled programs"), str(replicas)],
         env=environment,
         capture_output=True,
         text=True,

@@ -46,12 +46,13 @@ def test_a_run_leaves_scores_and_a_model_that_writes(quick, recipe, tmp_path):
     texts = [recipe(*command, "--samples", 2) for _ in range(2)]
     assert texts[0] == texts[1] and texts[0].count("one, two") == 2
     assert recipe(*command, "--prompt", "§").startswith("error: --prompt: Texts must have characters of the vocabulary")
-    (tmp_path / "mine.txt").write_text("eins, zwei, drei\n" * 9)
-    (tmp_path / "pairs.jsonl").write_text('{"sentence_good": "one, two", "sentence_bad": "two, one"}\n')
-    printed = recipe("evaluate", folder / "run", "--test", tmp_path / "mine.txt", "--tasks", tmp_path)
-    assert printed.startswith("mine: loss ") and "\nblimp: accuracy " in printed
-    (right,) = json.loads((folder / "run" / "results" / "blimp" / "right.json").read_text())
-    assert f"\nblimp: accuracy {right:.4f}" in printed
+    assert recipe(*command, "--prompt", "").startswith("error: --prompt must have a token")
+    (tmp_path / "blimp.txt").write_text("eins, zwei, drei\n" * 9)  # named as the task is
+    (tmp_path / "blimp.jsonl").write_text('{"sentence_good": "one, two", "sentence_bad": "two, one"}\n')
+    printed = recipe("evaluate", folder / "run", "--test", tmp_path / "blimp.txt", "--tasks", tmp_path / "blimp.jsonl")
+    assert printed.startswith("blimp: loss ") and "\nblimp-2: accuracy " in printed
+    (right,) = json.loads((folder / "run" / "results" / "blimp-2" / "right.json").read_text())
+    assert f"\nblimp-2: accuracy {right:.4f}" in printed
 
 
 def test_the_saved_model_writes_without_the_library(quick, recipe, tmp_path):
