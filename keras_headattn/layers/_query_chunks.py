@@ -40,9 +40,7 @@ def rows_at_once(layer, batch, n, m):
     """Returns the number of queries in a chunk, `None` for the whole map. Unknown sizes are not integers."""
     size, is_known = layer.query_chunk_size, isinstance(n, int) and isinstance(m, int)
     if keras.backend.backend() != "tensorflow" and not isinstance(n, int):
-        return (
-            None  # PyTorch traces a program for ONNX, in which a loop has as many rounds as in the trace; JAX, shapes
-        )
+        return None  # JAX finds shapes, or PyTorch traces a loop for ONNX with as many rounds as it has then
     if size == "auto":
         items = batch if isinstance(batch, int) else 1
         size = None if is_known and 4 * items * layer.softmax_heads * n * m <= AUTO_BYTES else AUTO_SIZE
