@@ -16,3 +16,10 @@ def untuned(dataset: Any) -> Any:
     options = tensorflow.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
+
+
+def lower(strings: Any) -> Any:
+    """Lower-cases strings alike in all locales, in some of which TensorFlow makes other letters of these."""
+    for capital in "IİJĮÌÍĨ":
+        strings = tensorflow.strings.regex_replace(strings, capital, capital.lower())
+    return tensorflow.strings.lower(strings, encoding="utf-8")

@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = tuple(
     f"keras_headattn.{name}."
     for name in (
-        "_figures", "_files", "_terminal", "_optional", "_sentences", "data._labelled_text", "data._parallel",
-        "interop._checkpoints", "interop._start", "serving._tagger", "serving._warmup",
+        "_figures", "_files", "_terminal", "_tensorflow", "_optional", "_sentences", "data._labelled_text",
+        "data._parallel", "interop._checkpoints", "interop._start", "serving._tagger", "serving._warmup",
     )
 )  # fmt: skip
 

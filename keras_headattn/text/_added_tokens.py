@@ -12,13 +12,6 @@ def clean_utf8(strings):
     return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
 
 
-def lower(strings):
-    """Lower-cases strings alike in all locales, in some of which TensorFlow makes other letters of these."""
-    for capital in "IİJĮÌÍĨ":
-        strings = tf.strings.regex_replace(strings, capital, capital.lower())
-    return tf.strings.lower(strings, encoding="utf-8")
-
-
 def read_added_tokens(tokens):
     """Checks a tokenizer's argument `added_tokens` and returns a list of dicts, each with all `OPTIONS`."""
     read = [{"content": token} if isinstance(token, str) else dict(token) for token in tokens]

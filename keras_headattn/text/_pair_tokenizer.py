@@ -16,6 +16,14 @@ from keras_headattn.text._added_tokens import OPTIONS, AddedTokens, clean_utf8, 
 from keras_headattn.text._offsets import letters_of, without_space
 
 
+def check_ends(name, tokenizer):
+    if not tokenizer.joins_pairs:
+        raise ValueError(
+            f"{name} need a tokenizer whose texts have a beginning and an end token. "
+            f"Received: bos_id={tokenizer.bos_id}, eos_id={tokenizer.eos_id}"
+        )
+
+
 class PairTokenizer(keras.layers.Layer):
     """Base of tokenizers that add special ids to a text, or join two texts into one sequence.
 
@@ -178,16 +186,9 @@ class PairTokenizer(keras.layers.Layer):
         ones = tf.ones([pieces.nrows(), 1], tf.int32)
         return tf.concat([*(ones * i for i in self._first), pieces, *(ones * i for i in self._last)], axis=1)
 
-    def _check_ends(self, name):
-        if not self.joins_pairs:
-            raise ValueError(
-                f"{name} need a tokenizer whose texts have a beginning and an end token. "
-                f"Received: bos_id={self.bos_id}, eos_id={self.eos_id}"
-            )
-
     def _joined(self, texts, second_texts, special_tokens=False):
         """Returns ids of pairs of texts, int32 `tf.RaggedTensor`."""
-        self._check_ends("`second_texts`")
+        check_ends("`second_texts`", self)
         tf.debugging.assert_equal(
             tf.size(texts), tf.size(second_texts), "There must be as many `second_texts` as `texts`."
         )

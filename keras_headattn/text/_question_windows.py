@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._validation import check_lists, check_positive
-from keras_headattn.text._pair_tokenizer import PairTokenizer, as_strings, portions, rows_of
+from keras_headattn.text._pair_tokenizer import PairTokenizer, as_strings, check_ends, portions, rows_of
 
 
 class QuestionWindows:
@@ -50,7 +50,7 @@ class QuestionWindows:
     def __init__(
         self, tokenizer: PairTokenizer, max_length: int = 384, stride: int = 128, max_question_length: int = 64
     ):
-        tokenizer._check_ends("Windows of texts")
+        check_ends("Windows of texts", tokenizer)
         self.tokenizer = tokenizer
         self.max_length = check_positive("max_length", max_length)
         self.stride = check_positive("stride", stride)

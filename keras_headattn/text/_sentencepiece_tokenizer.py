@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from keras_headattn._files import Path
 from keras_headattn._private import accept_any_input
+from keras_headattn._tensorflow import lower
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index
-from keras_headattn.text._added_tokens import AddedTokens, lower, read_added_tokens
+from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 from keras_headattn.text._pair_tokenizer import as_strings, check_shape, check_texts, portions, rows_of
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_headattn.text._added_tokens import SPACE, clean_utf8
 from keras_headattn.text._offsets import letters_of
-from keras_headattn.text._pair_tokenizer import PairTokenizer
+from keras_headattn.text._pair_tokenizer import PairTokenizer, check_ends
 
 MARK = r"[\p{P}\p{S}]"
 ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]"  # scripts without spaces between words
@@ -77,7 +77,7 @@ class TextWindows(tf.Module):
 
     def __init__(self, tokenizer: PairTokenizer, max_length: int | None = None):
         super().__init__()
-        tokenizer._check_ends("Windows of texts")
+        check_ends("Windows of texts", tokenizer)
         self.tokenizer = tokenizer
         limits = [most for most in (max_length, tokenizer.max_length) if most is not None]
         self.max_length = min(limits, default=None)

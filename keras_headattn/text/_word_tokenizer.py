@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_headattn._files import Path, read_lines
 from keras_headattn._private import accept_any_input
+from keras_headattn._tensorflow import lower
 from keras_headattn._types import Shape
 from keras_headattn._validation import check_number
-from keras_headattn.text._added_tokens import lower
 from keras_headattn.text._pair_tokenizer import as_strings, check_texts, portions, refuse_paths, rows_of
 
 # Tokens besides plain words: numbers with points, endings such as n't or 's, single signs.

@@ -8,7 +8,8 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_headattn._files import Path, read_lines
-from keras_headattn.text._added_tokens import clean_utf8, lower
+from keras_headattn._tensorflow import lower
+from keras_headattn.text._added_tokens import clean_utf8
 from keras_headattn.text._offsets import letters_of, to_characters, with_marks
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 

@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._tensorflow import lower
 from keras_headattn.serving import save_signatures
 from keras_headattn.text import split_words
-from keras_headattn.text._added_tokens import lower
 from recipes.graphs.corpus import Graph, graph_tensors
 from recipes.graphs.vocabulary import RELATIONS, SPECIAL
 

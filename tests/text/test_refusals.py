@@ -80,6 +80,8 @@ test_language_model_tokenizers = refusals(
 
 test_pairs = refusals(
     (lambda: text.WordPieceTokenizer(PIECES).encode(["a", "b"], ["a"]), "`second_texts`", "2 texts and 1 second_texts"),
+    (lambda: text.TextWindows(text.train_byte_pairs(["ab"], 258)), "beginning and an end", "bos_id=-1"),
+    (lambda: text.QuestionWindows(text.train_byte_pairs(["ab"], 258)), "beginning and an end", "bos_id=-1"),
     (lambda: text.WordPieceTokenizer(PIECES).encode(["a"], "a"), "`second_texts`", "the str 'a'"),
     (lambda: windows(16, 4, 4).encode(["a", "b"], ["a", "b"], [None]), "`answers`", "1 answers"),
 )

@@ -164,9 +164,12 @@ def test_added_tokens(model_path):
 
 def test_bytes_beside_added_tokens(tmp_path):
     sentences = ["the cat sat", "a dog ran", "the dog sat"] * 9
-    path = train_sentencepiece(sentences, tmp_path / "m.model", 290, byte_fallback=True)
-    tokenizer = SentencePieceTokenizer(path, added_tokens=["<sep>"])
-    assert texts(tokenizer.detokenize(tokenizer(["the \u732b \xe9<sep>a cat"]))) == ["the \u732b \xe9<sep>a cat"]
+    ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3, byte_fallback=True, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_prefix=str(tmp_path / "m"), vocab_size=290, model_type="bpe", **ids
+    )
+    tokenizer = SentencePieceTokenizer(tmp_path / "m.model", added_tokens=["<sep>"])
+    assert texts(tokenizer.detokenize(tokenizer(["the \u732b \xe9<sep> a cat"]))) == ["the \u732b \xe9<sep> a cat"]
 
 
 def test_model_without_padding_is_refused(shared_data):
