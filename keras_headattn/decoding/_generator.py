@@ -429,6 +429,17 @@ class Generator(SearchModel):
         rule = f"The longest prompt and `max_length`={self.max_length} must fit the {most} positions of the model."
         check_length(len(self.start_ids) + ops.shape(token_ids)[1] + self.max_length, most, rule)
 
+    def _prefilled(self, ids, first, cache, kwargs):
+        """Returns the cache after all tokens of prompts but the last, of which there may be none."""
+        first = {} if first is None else {"first": first}
+
+        def prefill():
+            return self.model.prefill(ids[:, :-1], cache, **first, **kwargs)[1]
+
+        if ids.shape[1] is None:  # some attention cannot read an empty prompt
+            return ops.cond(ops.shape(ids)[1] > 1, prefill, lambda: cache | first)
+        return prefill() if ids.shape[1] > 1 else cache
+
     def _search(self, token_ids, lengths, kernels, rooms):
         """Returns the result of a beam search that begins with the last token of each prompt."""
         model, k = self.model, self.beam_size
@@ -436,14 +447,8 @@ class Generator(SearchModel):
         batch, rows = ops.shape(ids)[0], ops.shape(ids)[1] - 1  # of the cache, before the search
         kwargs = {} if kernels is None else {"kernels": kernels}
         shares = getattr(model, "beams_share_rows", True)
-        empty = model.init_cache(batch, rows + rooms[0] * (k if shares else 1), **kwargs)
-        begin = {} if first is None else {"first": first}
-        if ids.shape[1] is None:  # not all attention reads no tokens
-            cache = ops.cond(
-                rows > 0, lambda: model.prefill(ids[:, :-1], empty, **begin, **kwargs)[1], lambda: empty | begin
-            )
-        else:
-            cache = model.prefill(ids[:, :-1], empty, **begin, **kwargs)[1] if rows else empty
+        cache = model.init_cache(batch, rows + rooms[0] * (k if shares else 1), **kwargs)
+        cache = self._prefilled(ids, first, cache, kwargs)
         cache, unpack = cache if shares else model.copy_cache(cache, k), pack_vectors(kwargs)
 
         def step(tokens, cache, index, position, mask):
