@@ -5,6 +5,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import arguments_of
+from keras_headattn._private import check_length
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention
@@ -36,8 +37,8 @@ class SynthesizerAttention(Attention):
         max_length: number of positions that have logits. Default 512.
         mixture: parts of the logits: some of `"dense"`, `"random"` and `"dot_product"`. Query and key projections that
             no part needs are left out.
-        num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Exceeding `max_length` is an error
-            if the length is known statically.
+        num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Exceeding `max_length` is an error,
+            except with XLA if the length is not known before.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> layer = SynthesizerAttention(num_heads=4, key_dim=4, max_length=10, mixture=("random", "dot_product"))
@@ -103,11 +104,10 @@ class SynthesizerAttention(Attention):
         return {"value": self.project("value", value, state)}
 
     def _check_length(self, name, x):
-        if isinstance(x.shape[1], int) and x.shape[1] > self.max_length:
-            raise ValueError(
-                f"There are logits for {self.max_length} positions; make the layer with a larger `max_length`. "
-                f"Received: {name} of length {x.shape[1]}"
-            )
+        rule = (
+            f"`{name}` must fit the {self.max_length} positions with logits: make the layer with a larger `max_length`."
+        )
+        check_length(ops.shape(x)[1], self.max_length, rule)
 
     def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         last = self.max_length - 1

@@ -278,8 +278,8 @@ def test_search_after_one_token_in_a_graph_of_unknown_sizes(name):
 
 
 def test_more_tokens_than_positions_in_a_graph_of_unknown_sizes():
-    model = make("multi_head", "learned")
-    calls = model, lambda ids: model({"token_ids": ids, "sequence_ids": 0 * ids})
+    model, other = make("multi_head", "learned"), make("synthesizer", "none", attention_arguments={"max_length": ROOM})
+    calls = model, lambda ids: model({"token_ids": ids, "sequence_ids": 0 * ids}), other
     for call in map(in_graph, calls):
         assert call(np.ones((1, ROOM), "int32")).shape == (1, ROOM, VOCABULARY)
         with pytest.raises(tf.errors.InvalidArgumentError, match=f"max_length={ROOM} tokens"):
