@@ -148,6 +148,7 @@ class Session(Run):
             flops: function of the model that counts its operations on one example, for tables. Default `None`.
         """
         self._worked = True
+        self._check_updates(len(batches))
         print(batches.summary())
         model, built = self.build(model, trainer, optimizer, loss, metrics, jit_compile)
         if not (scores or reports):
@@ -203,13 +204,16 @@ class Session(Run):
         if type(built).compute_metrics is Model.compute_metrics and not select.endswith(known):
             check_select(select, [f"val_{name}" for name in names])
 
-    def _remark(self, built, warmup, steps):
-        """Prints, before a run begins, that its model is large for the data, or its warm-up long."""
+    def _check_updates(self, steps):
+        """Checks that training updates the model, for so many steps an epoch."""
         if self.config.batches_per_update > self.config.epochs * steps:
             raise ValueError(
                 "gradient_accumulation_steps of --optimizer-arguments must be at most the steps of training. "
                 f"Received: {self.config.batches_per_update} for {self.config.epochs} epochs of {steps} steps"
             )
+
+    def _remark(self, built, warmup, steps):
+        """Prints, before a run begins, that its model is large for the data, or its warm-up long."""
         if self.has_checkpoint():
             return
         parameters = sum(variable.shape.num_elements() for variable in built.trainable_variables)

@@ -40,12 +40,10 @@ from recipes.engine.data import (
 from recipes.engine.encoders import saved_tokenizer
 from recipes.engine.number_words import number_documents
 from recipes.engine.settings import VALIDATION_SHARE
-from recipes.lm.settings import LEARNED
+from recipes.lm.settings import ENDING, LEARNED, VALIDATION
 from recipes.lm.synthetic import COUNTS, TASKS
 from recipes.lm.tasks import read_tasks
 
-ENDING = "[.][a-z]+"  # of a test set's file, which its name lacks
-VALIDATION = "validation"  # the name of the results of the validation set
 DOCUMENTS = {"train": 400, "validation": 40, "test": 40}  # of the synthetic task
 BLOCKS, BLOCK = 256, 4_096  # blocks of a token file that its checksum covers, and ids of each
 CHECKED = 2**20  # ids that are compared with the vocabulary before training
@@ -72,14 +70,9 @@ def read_tests(config, files=None, tokenizer=None):
     """Reads the test sets of files, or for `None` those of the settings: dictionary by name."""
     if files is None and not config.train:
         return {"test": read_corpora(config).tests["test"]}
-    configured = named_apart(named_files(config.test, ENDING), [VALIDATION])
-    selected = configured if files is None else named_apart(named_files(files, ENDING), names_of_tests(config))
+    taken = [VALIDATION] if files is None else config.names_of_tests
+    selected = named_apart(named_files(config.test if files is None else files, ENDING), taken)
     return {name: read_source(config, paths, tokenizer) for name, paths in selected.items()}
-
-
-def names_of_tests(config):
-    """Returns the names of the texts that a run of these settings has scored."""
-    return [VALIDATION, *named_apart(named_files(config.test, ENDING), [VALIDATION])] if config.train else ["test"]
 
 
 def read_source(config, paths, tokenizer=None):

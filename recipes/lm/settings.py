@@ -5,6 +5,7 @@ import keras
 from keras_headattn.layers import ATTENTIONS, GraphAttention, ReAttention
 from keras_headattn.models import CAUSAL_SIZES, CausalLM
 from recipes.engine.config import option, settings
+from recipes.engine.data import named_apart, named_files
 from recipes.engine.settings import (
     ATTENTION,
     VALIDATION_SHARE,
@@ -27,6 +28,8 @@ LEARNED = ("characters", "byte_pairs")  # tokenizers
 KINDS = ("line", "blank_line", "file", "record")  # of documents
 OF_CHECKPOINT = ("size", "tokenizer", "vocabulary_size", "num_heads")
 MOST_WARMUP = 2_000
+ENDING = "[.][a-z]+"  # of a test set's file, which its name lacks
+VALIDATION = "validation"  # the name of the results of the validation set
 
 
 @settings()
@@ -186,6 +189,11 @@ class LmConfig(Text, Model, NamedSizes, Settings):
                 "--synthetic needs a tokenizer of characters, and --checkpoint has its own. "
                 f"Received: synthetic={self.synthetic}, checkpoint={self.checkpoint}"
             )
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        return [VALIDATION, *named_apart(named_files(self.test, ENDING), [VALIDATION])] if self.train else ["test"]
 
     @property
     def description(self):

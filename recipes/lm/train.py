@@ -24,15 +24,7 @@ from recipes.engine.modelling import (
     make_optimizer,
     token_trainer,
 )
-from recipes.lm.data import (
-    describe,
-    make_tokenizer,
-    names_of_tests,
-    read_corpora,
-    read_tests,
-    validation_tokens,
-    write_files,
-)
+from recipes.lm.data import describe, make_tokenizer, read_corpora, read_tests, validation_tokens, write_files
 from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores, write_task
 from recipes.lm.settings import MOST_WARMUP
 from recipes.lm.synthetic import TASKS
@@ -189,7 +181,7 @@ def evaluate(run, config, files=None):
 def score(run, config, model, tests):
     """Prints the scores of texts, or of the run's synthetic task, and of tasks, and writes them."""
     tasks = read_tasks(config.tasks, config.shots, config.seed)
-    tasks = named_apart(tasks, [*names_of_tests(run.read_config()), *tests])
+    tasks = named_apart(tasks, [*run.read_config().names_of_tests, *tests])
     tokenizer = saved_tokenizer(run.folder / TOKENIZER)
     for name, corpus in tests.items():
         if config.synthetic:

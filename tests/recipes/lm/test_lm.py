@@ -92,6 +92,12 @@ def test_heads_that_keep_logits_write(attention, tmp_path_factory, recipe):
     assert recipe(*command).startswith("one, ")
 
 
+def test_training_must_update(recipe, tmp_path):
+    options = "--quick", "--epoch-steps", 20, "--optimizer-arguments", "gradient_accumulation_steps=99"
+    printed = recipe(*options, "--run", tmp_path / "run", "--export", "none")
+    assert "at most the steps of training. Received: 99 for 2 epochs of 20 steps" in printed
+
+
 def test_training_on_files(recipe, tmp_path):
     """In byte pairs, with the loss in chunks, and no test set."""
     text = "\n".join(f"{i} and {i + 1} are {2 * i + 1}" for i in range(999))
