@@ -1,5 +1,6 @@
 """Base of subclassed models."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -7,6 +8,7 @@ import keras
 
 from keras_headattn._files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
+from keras_headattn._private import build_optimizer
 from keras_headattn._remat_scope import rematerialize_layers, symbolic_call
 from keras_headattn._saved_quantization import SavedQuantization
 
@@ -39,6 +41,12 @@ class Model(SavedQuantization, keras.Model):
             inputs = keras.tree.map_shape_structure(tensor, inputs_shape)
         outputs = self.compute_output_spec(inputs)
         return keras.tree.map_structure(lambda output: tuple(output.shape), outputs)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        if not self.built and all(x.default is None for x in inspect.signature(self.build).parameters.values()):
+            self.build()
+        build_optimizer(self)
+        return super().make_train_function(force)
 
     def save(self, filepath: Path, *args: Any, **kwargs: Any) -> None:
         """Saves the model as a `.keras` file, as `keras.Model.save` does.

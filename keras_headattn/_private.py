@@ -43,6 +43,13 @@ def flatten_layers(layer: Any) -> list[Any]:
     return list(layers.values())
 
 
+def build_optimizer(model):
+    """Builds the optimizer of a built model, whose first step would else be traced twice by TensorFlow."""
+    if model.optimizer is not None and not model.optimizer.built and all(x.built for x in model._flatten_layers()):
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+
+
 def has_training_argument(layer):
     """Returns True if the `call` of a layer takes `training`, by Keras's rule."""
     return layer._call_has_training_arg

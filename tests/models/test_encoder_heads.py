@@ -124,6 +124,16 @@ def test_training(head, attention, jit_compile):
         assert losses[0] == pytest.approx(at_first, rel=1e-5)
 
 
+def test_the_first_step_is_traced_once(monkeypatch):
+    steps = []
+    step = EncoderClassifier.train_step
+    monkeypatch.setattr(EncoderClassifier, "train_step", lambda self, data: steps.append(data) or step(self, data))
+    model = EncoderClassifier(make(num_layers=1, attention=ALONE), 3)
+    model.compile("adam", loss_of(model), jit_compile=False)
+    model.fit(pairs(batch=4), np.array([0, 2, 1, 1]), verbose=0)
+    assert len(steps) == 1
+
+
 def test_two_replicas():
     """The loss and the weights of a step are those of one."""
     results = []

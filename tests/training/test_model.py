@@ -77,6 +77,14 @@ def test_every_kind_trains(make, strategy):
     assert history["loss"][1] < history["loss"][0]
 
 
+def test_the_first_step_is_traced_once(strategy):
+    with strategy.scope():
+        model = functional()
+        model.compile("adam", "mse")
+    model.fit(X, Y, verbose=0)
+    assert model.num_traces == 1
+
+
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_saved_with_its_class_weights_and_setting(jit_compile, tmp_path):
     strategy = make_strategy(2)

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from keras_headattn._private import (
+    build_optimizer,
     functional_class,
     has_training_argument,
     is_functional,
@@ -132,6 +133,7 @@ class Model(keras.Model):
     def make_train_function(self, force: bool = False) -> None:
         if self.train_function is not None and not force:
             return
+        build_optimizer(self)
         self._train_replica = self._on_replica(self._gradients)
         with self._outer_graph():
             super().make_train_function(force)
