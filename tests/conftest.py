@@ -23,6 +23,7 @@ from tests.durations import Durations
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
 ALL_LAYERS = 16  # cases of a test, at the least, that takes all attention layers
+SPARED = "analysis/", "decoding/", "layers/", "models/"  # folders where `make test` runs a quarter of such cases
 ALWAYS = "test_refusals.py", "test_wrong_arguments.py", "test_equations.py"  # all cases in `make test` too
 
 if os.environ["KERAS_BACKEND"] == "tensorflow":
@@ -47,7 +48,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     """Marks tests as `golden`, as `slow` those that slow.txt names, and as `nightly` those that nightly.txt names and
-    two of three cases of tests that take all attention layers.
+    three of four cases of tests that take all attention layers.
 
     Files of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
     before the others.
@@ -60,8 +61,8 @@ def pytest_collection_modifyitems(items):
         file = item.path.relative_to(ROOT / "tests").as_posix()
         name = f"{file}::{item.name}"
         names = {file, name, name.partition("[")[0]}
-        takes_all = file.startswith(("layers/", "models/")) and cases[item.nodeid.partition("[")[0]] >= ALL_LAYERS
-        is_spared = takes_all and file.rpartition("/")[2] not in ALWAYS and zlib.crc32(name.encode()) % 3
+        takes_all = file.startswith(SPARED) and cases[item.nodeid.partition("[")[0]] >= ALL_LAYERS
+        is_spared = takes_all and file.rpartition("/")[2] not in ALWAYS and zlib.crc32(name.encode()) % 4
         if nightly & names or is_spared:
             item.add_marker("nightly")
         if "golden" in getattr(item, "fixturenames", ()):
