@@ -75,7 +75,7 @@ def _with_scores(cells, files):
             found = read_csv(file)
         except (KeyError, ValueError) as error:
             raise ValueError(f"--scores takes files that a sweep wrote, sweep.csv. Received: {file}") from error
-        if not found.keys() & {*places}:
+        if found and not found.keys() & {*places}:  # an unfinished sweep has none
             raise ValueError(f"--scores must have a row, column and seed of this table. Received: {file}")
         scores |= found
     return [

@@ -85,8 +85,9 @@ def test_trains_all_and_then_nothing(tmp_path, runs, capsys):
 
 def test_scores_of_another_sweep_are_not_trained_again(tmp_path, runs):
     start(tmp_path / "first", "--heads", "2", "4")
-    scores = tmp_path / "first" / "sweep.csv"
-    start(tmp_path / "both", "--heads", "2", "4", "--seeds", "0", "1", "--scores", str(scores))
+    scores, unfinished = tmp_path / "first" / "sweep.csv", tmp_path / "unfinished.csv"
+    unfinished.write_text(scores.read_text().partition("\n")[0])
+    start(tmp_path / "both", "--heads", "2", "4", "--seeds", "0", "1", "--scores", str(unfinished), str(scores))
     assert runs[4:] == [(name, heads, 1) for name in ("multi_head", "interacting") for heads in (2, 4)]
     start(tmp_path / "all", "--heads", "2", "4", "--seeds", "0", "1")
     assert (tmp_path / "both" / "sweep.csv").read_text() == (tmp_path / "all" / "sweep.csv").read_text()
