@@ -24,6 +24,7 @@ VOCABULARY = 65  # characters
 ROWS, LENGTH = 12, 64  # of a batch of nanoGPT's model for a CPU
 PROMPTS, WRITTEN = (8, 64), 192  # rows and tokens of prompts, and tokens written after each
 OF_MEMORY = 32, 256  # rows and tokens of a step whose memory is measured
+WITH_ROTARY = "multi_head, rotary", "interleaved, rotary"  # positions
 DRAWN = 0.1  # the largest difference of losses in the picture
 
 
@@ -32,7 +33,10 @@ def head_model(name, length):
     from recipes.engine.config import override
     from recipes.lm.configs import heads, nano_cpu
 
-    row = heads.ROWS[name] | {"length": length}
+    head, _, positions = name.partition(", ")
+    row = heads.ROWS[head] | {"length": length}
+    if positions:
+        row["model_arguments"] = row["model_arguments"] | {"positions": None}
     if most := row["attention_arguments"].get("max_length"):
         row["attention_arguments"] = row["attention_arguments"] | {"max_length": max(most, length)}
     return our_trainer(override(nano_cpu.CONFIG, row), VOCABULARY)
@@ -84,7 +88,7 @@ def measure_rounds(cases, quick):
 
 def measure_time(quick):
     timing.limit_threads(timing.cores())
-    cases, sizes = head_steps(names_of_heads(quick))
+    cases, sizes = head_steps([*names_of_heads(quick), *WITH_ROTARY])
     rows = []
     for name, (seconds, ratio) in measure_rounds(cases, quick).items():
         parameters, cached = sizes[name]
