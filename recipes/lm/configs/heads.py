@@ -60,7 +60,17 @@ OF_TEXT = {"epochs": 2, "epoch_steps": 1_000}
 RATE = {"learning_rate": 0.003}  # the best for multi-head attention
 TEXT = {name: settings | OF_TEXT for name, settings in ROWS.items()}
 NOT_ROTARY = ("collaborative", "synthesizer")
-TIMES = {"multi_head": 1, "multi_token": 1.42}  # of a step, of slower heads with a lower loss
+LEARNED = {name: settings | RATE for name, settings in TEXT.items()}
+ROTARY = {
+    name: settings | {"model_arguments": settings["model_arguments"] | {"positions": None}}
+    for name, settings in LEARNED.items()
+    if name not in NOT_ROTARY
+}
+
+
+def in_time(rows, **times):
+    """Returns rows with fewer steps, by the time of a step relative to multi-head attention's."""
+    return {name: rows[name] | {"epoch_steps": round(OF_TEXT["epoch_steps"] / time)} for name, time in times.items()}
 
 
 def rates(*names):
@@ -73,22 +83,12 @@ COMPARED = dict(config="nano_cpu", measures=(LOSS, ("training", "parameters"), R
 TITLE = "Heads in a language model at equal parameters"
 TABLES = {
     "lm_heads": Table(title=TITLE, rows=TEXT, columns=rates("0.001", "0.003"), **COMPARED),
-    "lm_heads_rotary": Table(
-        title=f"{TITLE}, rotary positions",
-        rows={
-            name: settings | RATE | {"model_arguments": settings["model_arguments"] | {"positions": None}}
-            for name, settings in TEXT.items()
-            if name not in NOT_ROTARY
-        },
-        **COMPARED,
-    ),
+    "lm_heads_rotary": Table(title=f"{TITLE}, rotary positions", rows=ROTARY, **COMPARED),
     "lm_heads_time": Table(
-        title=f"{TITLE} and time",
-        rows={
-            name: TEXT[name] | RATE | {"epoch_steps": round(OF_TEXT["epoch_steps"] / time)}
-            for name, time in TIMES.items()
-        },
-        **COMPARED,
+        title=f"{TITLE} and time", rows=in_time(LEARNED, multi_head=1, multi_token=1.42), **COMPARED
+    ),
+    "lm_heads_rotary_time": Table(
+        title=f"{TITLE} and time, rotary positions", rows=in_time(ROTARY, multi_head=1, interleaved=1.42), **COMPARED
     ),
     "lm_heads_rates": Table(
         title=f"{TITLE}, by learning rate",
