@@ -21,6 +21,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 LOAD_BEFORE = os.getloadavg()[0]
+ONEDNN = "TF_ENABLE_ONEDNN_OPTS"  # a variable of the environment that changes times
 SPREAD = (
     "Ratios are paired: each round runs everything once, in an order that is reversed every other round, and a "
     "ratio is the median over rounds of the quotients within a round. ± is the standard error of that median, "
@@ -185,6 +186,8 @@ def machine(*packages, commit=None):
         commit: to name in place of the checkout's.
     """
     versions = [f"{package} {importlib.metadata.version(package)}" for package in packages]
+    if ONEDNN in os.environ:
+        versions.append(f"{ONEDNN}={os.environ[ONEDNN]}")
     return [
         f"- Processor: {_processor()}, {cores()} cores, {_memory_gb():.0f} GB memory",
         f"- {platform.system()}, Python {platform.python_version()}, {', '.join(versions)}",
