@@ -43,9 +43,10 @@ class Model(SavedQuantization, keras.Model):
         return keras.tree.map_structure(lambda output: tuple(output.shape), outputs)
 
     def make_train_function(self, force: bool = False) -> Any:
-        if not self.built and all(x.default is None for x in inspect.signature(self.build).parameters.values()):
-            self.build()
-        build_optimizer(self)
+        if keras.backend.backend() == "tensorflow":  # others build all before
+            if not self.built and all(x.default is None for x in inspect.signature(self.build).parameters.values()):
+                self.build()
+            build_optimizer(self)
         return super().make_train_function(force)
 
     def save(self, filepath: Path, *args: Any, **kwargs: Any) -> None:
