@@ -34,9 +34,7 @@ def head_model(name, length):
     from recipes.lm.configs import heads, nano_cpu
 
     head, _, positions = name.partition(", ")
-    row = heads.ROWS[head] | {"length": length}
-    if positions:
-        row["model_arguments"] = row["model_arguments"] | {"positions": None}
+    row = (heads.ROTARY if positions else heads.ROWS)[head] | {"length": length}
     if most := row["attention_arguments"].get("max_length"):
         row["attention_arguments"] = row["attention_arguments"] | {"max_length": max(most, length)}
     return our_trainer(override(nano_cpu.CONFIG, row), VOCABULARY)

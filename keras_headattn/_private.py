@@ -45,7 +45,7 @@ def flatten_layers(layer: Any) -> list[Any]:
 
 def build_optimizer(model):
     """Builds the optimizer of a built model, whose first step would else be traced twice by TensorFlow."""
-    if model.optimizer is not None and not model.optimizer.built and all(x.built for x in model._flatten_layers()):
+    if model.optimizer is not None and not model.optimizer.built and all(x.built for x in flatten_layers(model)):
         with model.distribute_strategy.scope():
             model.optimizer.build(model.trainable_variables)
 
