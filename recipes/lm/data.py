@@ -245,16 +245,35 @@ def read_tokenizer(path):
     return tokenizer
 
 
-def make_tokenizer(config, documents):
-    """Returns the tokenizer of the settings, which it learns from the training documents if need be."""
+def make_tokenizer(config, documents, held_out=()):
+    """Returns the tokenizer of the settings, which it learns from the training documents if need be.
+
+    Characters are those of the held-out documents, too.
+    """
     if (tokenizer := given_tokenizer(config)) is not None:
         return tokenizer
     if config.tokenizer == "byte_pairs":
         return train_byte_pairs(documents, config.vocabulary_size)
+    return CharacterTokenizer(characters_of(itertools.chain(documents, held_out)))
+
+
+def characters_of(documents):
+    """Returns the characters of texts, sorted."""
     characters = set()
     for document in documents:
         characters.update(document)
-    return CharacterTokenizer(sorted(characters))
+    return sorted(characters)
+
+
+def check_characters(tokenizer, tests, tasks):
+    """Checks before training that a tokenizer of characters has those of the test sets and tasks."""
+    if isinstance(tokenizer, CharacterTokenizer):
+        of_tasks = {
+            name: ["".join(option) for item in items for option in item.options] for name, items in tasks.items()
+        }
+        for name, documents in (*tests.items(), *of_tasks.items()):
+            if not isinstance(documents, TokenFile):
+                encode(tokenizer, "".join(characters_of(documents)), name)
 
 
 def encode(tokenizer, text, name):
@@ -297,7 +316,7 @@ def naming(name):
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{name}: {error} Or give --tokenizer bytes or byte_pairs.") from None
+        raise ValueError(f"{name}: {error}. Or give --tokenizer bytes or byte_pairs.") from None
 
 
 def check_marks(config, tokenizer, paths):

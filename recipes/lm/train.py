@@ -24,7 +24,15 @@ from recipes.engine.modelling import (
     make_optimizer,
     token_trainer,
 )
-from recipes.lm.data import describe, make_tokenizer, read_corpora, read_tests, validation_tokens, write_files
+from recipes.lm.data import (
+    check_characters,
+    describe,
+    make_tokenizer,
+    read_corpora,
+    read_tests,
+    validation_tokens,
+    write_files,
+)
 from recipes.lm.scoring import score_synthetic, score_task, score_text, write_scores, write_task
 from recipes.lm.settings import MOST_WARMUP
 from recipes.lm.synthetic import TASKS
@@ -49,9 +57,9 @@ def train(config, session):
     adam(config, 1)
     with session(config) as run:
         texts = run.read(lambda: read_corpora(config), describe)
-        tokenizer = run.once(
-            lambda: kept_tokenizer(run.folder / TOKENIZER, lambda: make_tokenizer(config, texts.train))
-        )
+        make = functools.partial(make_tokenizer, config, texts.train, texts.validation)
+        tokenizer = run.once(lambda: kept_tokenizer(run.folder / TOKENIZER, make))
+        check_characters(tokenizer, texts.tests, read_tasks(config.tasks, config.shots, config.seed))
         files = run.once(lambda: write_files(run, texts, tokenizer))
         if run.is_unfinished():
             fit(run, *files)

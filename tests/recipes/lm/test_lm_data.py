@@ -18,7 +18,16 @@ from keras_headattn.text import ByteFallbackTokenizer, ByteTokenizer, CharacterT
 from recipes.engine.encoders import kept_tokenizer, saved_tokenizer
 from recipes.engine.run import Run
 from recipes.lm.__main__ import RECIPE, main
-from recipes.lm.data import describe, ids_of, read_corpora, read_documents, read_tests, read_tokenizer, split_off
+from recipes.lm.data import (
+    describe,
+    ids_of,
+    make_tokenizer,
+    read_corpora,
+    read_documents,
+    read_tests,
+    read_tokenizer,
+    split_off,
+)
 from recipes.lm.scoring import documents_of, score_text, token_losses
 from recipes.lm.settings import LmConfig
 from tests.recipes.commands import run_here
@@ -190,6 +199,25 @@ def test_refused_before_training(options, message, recipe, files):
     assert printed.startswith("error: ")
     assert message.format(files=files) in printed
     assert not (files / "run").exists() and not (files / "new.bin").exists()
+
+
+def test_characters_of_the_validation_text_are_known_and_those_of_tests_are_checked(recipe, tmp_path):
+    (tmp_path / "train.txt").write_text("one, two\n" * 90)
+    (tmp_path / "held_out.txt").write_text("thrée, four\n" * 90)
+    config = LmConfig(train=[tmp_path / "train.txt"], validation=[str(tmp_path / "held_out.txt")])
+    corpora = read_corpora(config)
+    tokenizer = make_tokenizer(config, corpora.train, corpora.validation)
+    assert set(tokenizer.vocabulary) == {*"one, two\n", *"thrée, four\n"}
+    (tmp_path / "test.txt").write_text("six\n" * 90)
+    (tmp_path / "task.jsonl").write_text('{"sentence_good": "one, two", "sentence_bad": "two; one"}\n')
+    given = "--quick", "--train", tmp_path / "train.txt", "--validation", tmp_path / "held_out.txt"
+    advice = ". Or give --tokenizer bytes or byte_pairs."
+    for option, file, character in (("--test", "test.txt", "i"), ("--tasks", "task.jsonl", ";")):
+        printed = recipe(*given, option, tmp_path / file, "--run", tmp_path / file[:4] / "run")
+        assert printed.endswith(
+            f": Texts must have characters of the vocabulary alone. Received: {character!r}{advice}"
+        )
+        assert "Epoch" not in printed
 
 
 def test_sentence_pieces_of_a_checkpoint(recipe, files):
