@@ -1,10 +1,11 @@
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
 from keras import ops
 
 from keras_headattn._types import Tensor
-from keras_headattn._validation import check_boolean, check_number, check_positive
+from keras_headattn._validation import as_python, check_boolean, check_number, check_positive
 
 NEVER = float("-inf")
 NO_TOKEN = 2**31 - 1
@@ -48,7 +49,9 @@ class Constraints:
     context: Tensor | None = None
 
     def __post_init__(self):
-        if isinstance(self.suppress, (str, int)):
+        if isinstance(self.suppress, (list, tuple, np.ndarray)):
+            object.__setattr__(self, "suppress", tuple(map(as_python, self.suppress)))
+        elif not ops.is_tensor(self.suppress):
             raise ValueError(
                 f"`suppress` must be a list of token ids without `end_id`. Received: suppress={self.suppress!r}"
             )

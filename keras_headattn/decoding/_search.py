@@ -57,7 +57,7 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, constraints=N
     allowed = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
     suppress, least = () if ops.is_tensor(constraints.suppress) else constraints.suppress, constraints.min_length
     if end_id in suppress:
-        raise ValueError(f"`suppress` must be a list of token ids without `end_id`. Received: suppress={suppress!r}")
+        raise ValueError(f"`suppress` must be a list of token ids without `end_id`. Received: suppress={[*suppress]}")
     if not ops.is_tensor(least) and least >= max_length:
         raise ValueError(
             f"`min_length` must be below `max_length`. Received: min_length={least}, max_length={max_length}"

@@ -99,7 +99,7 @@ class Searcher(SearchModel):
         )
         temperature, top_k, top_p, coverage_penalty = map(as_python, (temperature, top_k, top_p, coverage_penalty))
         self.constraints = Constraints(
-            tuple(map(as_python, suppress)) if isinstance(suppress, (list, tuple)) else suppress,
+            suppress,
             as_python(min_length),
             as_python(no_repeat_ngram_size),
             as_python(repetition_penalty),

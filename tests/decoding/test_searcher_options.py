@@ -84,6 +84,7 @@ def test_scores_of_given_translations_are_those_of_the_search():
 def test_options_are_kept_in_files(tmp_path):
     options = dict(min_length=2, no_repeat_ngram_size=2, repetition_penalty=1.2, num_samples=2, top_k=4, top_p=0.9)
     options |= {"score_prefix": True}
+    assert Searcher(usual(), suppress=np.array([5, 0])).get_config()["suppress"] == [5, 0]
     assert Searcher(usual(), coverage_penalty=0.3).get_config()["coverage_penalty"] == 0.3
     searcher = Searcher(usual(), max_length=STEPS, seed=5, temperature=0.7, return_token_scores=True, **options)
     config = Searcher.from_config(searcher.get_config()).get_config()
