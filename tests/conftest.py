@@ -22,9 +22,14 @@ from tests.durations import Durations
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
-ALL_LAYERS = 16  # cases of a test, at the least, that takes all attention layers
-SPARED = "analysis/", "decoding/", "layers/", "models/"  # folders where `make test` runs a quarter of such cases
-ALWAYS = "test_refusals.py", "test_wrong_arguments.py", "test_equations.py"  # all cases in `make test` too
+MANY = 8  # cases of a test, at the least, of which `make test` runs one in four, in these folders and files
+SPARED = "analysis/", "decoding/", "interop/", "layers/", "models/", "positions/", "recipes/engine/test_heads.py"
+SPARED += "recipes/test_sweep.py", "serving/test_exports.py"
+ALWAYS = (
+    "test_refusals.py",
+    "test_wrong_arguments.py",
+    "test_equations.py",
+)  # all cases in `make test`, as of golden ones
 
 if os.environ["KERAS_BACKEND"] == "tensorflow":
     import tensorflow as tf
@@ -48,7 +53,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     """Marks tests as `golden`, as `slow` those that slow.txt names, and as `nightly` those that nightly.txt names and
-    three of four cases of tests that take all attention layers.
+    three of four cases of tests that have many, such as all attention layers.
 
     Files of slow.txt run first, in its order: the file that takes longest begins it, so that no process ends long
     before the others.
@@ -56,13 +61,18 @@ def pytest_collection_modifyitems(items):
     slow = named_tests("slow.txt")
     nightly = {*named_tests("nightly.txt")}
     order = {name: index for index, name in enumerate(slow)}
-    cases = collections.Counter(item.nodeid.partition("[")[0] for item in items)
+    cases = collections.defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
     for item in items:
         file = item.path.relative_to(ROOT / "tests").as_posix()
         name = f"{file}::{item.name}"
-        names = {file, name, name.partition("[")[0]}
-        takes_all = file.startswith(SPARED) and cases[item.nodeid.partition("[")[0]] >= ALL_LAYERS
-        is_spared = takes_all and file.rpartition("/")[2] not in ALWAYS and zlib.crc32(name.encode()) % 4
+        test, others = name.partition("[")[0], cases[item.nodeid.partition("[")[0]]
+        names = {file, name, test}
+        is_golden = "golden" in name or "golden" in getattr(item, "fixturenames", ())
+        has_many = len(others) >= MANY and file.startswith(SPARED) and file.rpartition("/")[2] not in ALWAYS
+        place = others.index(item)  # of four cases in turn one stays, the same for all tests of a file
+        is_spared = has_many and not is_golden and (place + zlib.crc32(f"{file} {place // 4}".encode())) % 4
         if nightly & names or is_spared:
             item.add_marker("nightly")
         if "golden" in getattr(item, "fixturenames", ()):

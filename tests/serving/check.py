@@ -86,9 +86,9 @@ def main():
     parser.add_argument("--serving", metavar="IMAGE", help="of TensorFlow Serving, which docker runs")
     arguments = vars(parser.parse_args())
     with tempfile.TemporaryDirectory() as folder:
-        from tests.serving.kinds import export_all
+        from tests.serving.kinds import Exports
 
-        exports = export_all(folder)
+        exports = Exports(folder)
         expected = {kind: list(_run_here(export)) for kind, export in exports.items()}
         failed = False
         for name, (program, required) in SOFTWARE.items():

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -93,19 +94,28 @@ class Export:
         return tf.saved_model.load(self.path)
 
 
-def export_all(folder, kinds=None):
-    """Writes SavedModels.
+class Exports(Mapping):
+    """A SavedModel of each kind, written when it is first asked for: dictionary of the kind to an `Export`.
 
     Args:
         folder: path.
-        kinds: names of the kinds. Default `None`: all.
-
-    Returns:
-        Dictionary of the name of the kind to an `Export`.
     """
-    keras.utils.set_random_seed(3)
-    write, inputs = _writers(pathlib.Path(folder)), _inputs()
-    return {kind: _with_requests(write[kind](), inputs[kind]) for kind in kinds or write}
+
+    def __init__(self, folder):
+        keras.utils.set_random_seed(3)
+        self._write, self._inputs = _writers(pathlib.Path(folder)), _inputs()
+        self._exports = {}
+
+    def __getitem__(self, kind):
+        if kind not in self._exports:
+            self._exports[kind] = _with_requests(self._write[kind](), self._inputs[kind])
+        return self._exports[kind]
+
+    def __iter__(self):
+        return iter(self._write)
+
+    def __len__(self):
+        return len(self._write)
 
 
 def _writers(folder):

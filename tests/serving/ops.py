@@ -40,10 +40,10 @@ def allowed(kind):
 
 
 if __name__ == "__main__":
-    from tests.serving.kinds import export_all
+    from tests.serving.kinds import Exports
 
     with tempfile.TemporaryDirectory() as folder:
-        found = {kind: operations(export.path) for kind, export in export_all(folder).items()}
+        found = {kind: operations(export.path) for kind, export in Exports(folder).items()}
     names = sorted(set().union(*found.values()))
     lines = [" ".join([name, *(kind for kind in found if name in found[kind])]) for name in names]
     ALLOWED.write_text("\n".join(lines) + "\n", encoding="ascii")

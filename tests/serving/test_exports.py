@@ -19,13 +19,12 @@ from tensorflow.python.framework import op_def_registry
 from keras_headattn.serving import write_warmup
 from keras_headattn.serving._warmup import MOST, RECORDS, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
-from tests.full import FULL
 from tests.recipes.serve.local_server import local_server
 from tests.serving import check, model_server
-from tests.serving.kinds import ENGLISH, TEXT, export_all, graph_arrays
+from tests.serving.kinds import ENGLISH, TEXT, Exports, graph_arrays
 from tests.serving.ops import allowed, operations
 
-ALL = (
+KINDS = (
     "translator",
     "ids_translator",
     "classifier_words",
@@ -43,9 +42,6 @@ ALL = (
     "question_answerer",
     "generator",
 )
-REPEATED = ("classifier_words", "pairs_bytes", "tagger_bytes", "modernbert", "vit_classifier")
-KINDS = ALL if FULL else [kind for kind in ALL if kind not in REPEATED]
-SERVED = ALL if FULL else ("translator", "tagger_word_pieces", "image_classifier", "graph_to_text")
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
@@ -90,7 +86,7 @@ SHAPES = {  # of the requests that each model is exported with
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
-    return export_all(tmp_path_factory.mktemp("exports"), KINDS)
+    return Exports(tmp_path_factory.mktemp("exports"))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +125,7 @@ def in_python(export):
         yield from (found[key].numpy() for key in sorted(found))
 
 
-@pytest.mark.parametrize("kind", SERVED)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_functions_of_a_server_give_the_same_results_as_python(exports, server, kind, tmp_path):
     export = exports[kind]
     printed, found = serve(server, export.path, tmp_path / "outputs", *text_libraries(kind))
@@ -243,7 +239,7 @@ def test_texts_that_are_cut_say_so(exports):
         "classifier_words": {"text": [short, long], "second_text": [short, short]},
         "graph_to_text": graph_arrays(graphs),
     }
-    for kind in inputs.keys() & exports.keys():
+    for kind in inputs:
         for name, signature in exports[kind].model.signatures.items():
             given = inputs[kind] | ({"prefix": [""], "min_length": [0]} if name == "constrained" else {})
             found = signature(**{name: tf.constant(value) for name, value in given.items()})
@@ -269,16 +265,13 @@ def test_text_models_need_the_library_of_tensorflow_text(exports, server, tmp_pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_models_have_no_new_operations(exports, kind):
-    found = operations(exports[kind].path)
+def test_operations_and_requests_of_an_export(exports, kind):
+    """No new operations, and requests for each signature, length and batch size."""
+    export = exports[kind]
+    found = operations(export.path)
     assert not found - allowed(kind), "Look whether servers have them; then run python -m tests.serving.ops"
     assert len(found) > 10 and all(op_def_registry.get(name) for name in found)
     assert found & TEXT_OPS == (allowed(kind) & TEXT_OPS if kind in TEXT else set())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_exports_have_requests_for_each_signature_length_and_batch_size(exports, kind):
-    export = exports[kind]
     shapes = [(name, {key: value.shape for key, value in inputs.items()}) for name, inputs in export.own]
     assert shapes == SHAPES[kind]
     assert set(export.model.signatures) == {name for name, _ in export.own}
@@ -287,17 +280,17 @@ def test_exports_have_requests_for_each_signature_length_and_batch_size(exports,
         assert found["valid"].numpy().all()
 
 
-def test_the_messages_are_those_of_tensorflow_serving(exports):
-    messages = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    for export in exports.values():
-        records = tf.data.TFRecordDataset(str(export.path / RECORDS)).as_numpy_iterator()
-        for record, (name, inputs) in zip(records, export.requests, strict=True):
-            log = messages.PredictionLog.FromString(record)
-            assert log.WhichOneof("log_type") == "predict_log"
-            request = log.predict_log.request
-            assert request.model_spec.signature_name == name and request.inputs.keys() == inputs.keys()
-            for key, value in inputs.items():
-                np.testing.assert_array_equal(tf.make_ndarray(request.inputs[key]), value)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_messages_are_those_of_tensorflow_serving(exports, kind):
+    messages, export = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2"), exports[kind]
+    records = tf.data.TFRecordDataset(str(export.path / RECORDS)).as_numpy_iterator()
+    for record, (name, inputs) in zip(records, export.requests, strict=True):
+        log = messages.PredictionLog.FromString(record)
+        assert log.WhichOneof("log_type") == "predict_log"
+        request = log.predict_log.request
+        assert request.model_spec.signature_name == name and request.inputs.keys() == inputs.keys()
+        for key, value in inputs.items():
+            np.testing.assert_array_equal(tf.make_ndarray(request.inputs[key]), value)
 
 
 def test_sample_texts_fill_their_lengths(tmp_path):
