@@ -2,7 +2,7 @@ import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._types import Tensor
+from keras_headattn._types import Shape, Tensor
 from keras_headattn.positions._positions import Positions, distances
 
 
@@ -18,14 +18,18 @@ class ALiBiPositions(Positions):
     extrapolation", section 3.
 
     >>> positions = ALiBiPositions()
+    >>> positions.build((None, 8, None, 4))
     >>> logits = positions.bias(keras.ops.zeros((1, 8, 1, 4)), np.array([3]), np.arange(4))
     >>> np.array(logits)[0, :2, 0].tolist()
     [[-1.5, -1.0, -0.5, 0.0], [-0.75, -0.5, -0.25, 0.0]]
     """
 
+    def build(self, query_shape: Shape) -> None:
+        self.slopes = _slopes(query_shape[1])
+
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         dtype = backend.result_type(query.dtype, "float32")
-        slopes = ops.convert_to_tensor(_slopes(query.shape[1]), dtype)
+        slopes = ops.convert_to_tensor(self.slopes, dtype)
         steps = ops.cast(-ops.abs(distances(query, query_positions, key_positions)), dtype)
         logits = slopes[:, None, None] * steps  # (h, n, m)
         return ops.cast(logits, query.dtype)[None]

@@ -8,7 +8,7 @@ from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.ops._dense import take
-from keras_headattn.positions._positions import Positions, add_table, check_shared, distances
+from keras_headattn.positions._positions import Positions, add_table, distances
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -68,7 +68,6 @@ class BucketPositions(Positions):
         self.embeddings = add_table(self, "embeddings", (self.num_buckets, heads), (heads * width) ** -0.5)
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        check_shared(self, "heads", self.embeddings.shape[1], query.shape[1])
         farthest = self.max_distance
         # A logit for each distance first, (h, 2 * farthest + 1): one index as large as the logits, not two.
         table = ops.transpose(ops.cast(self.embeddings, query.dtype))

@@ -89,15 +89,6 @@ def add_table(layer, name, shape, deviation, regularizer=None):
     return layer.add_weight(name=name, shape=shape, initializer=initializer.clone(), regularizer=regularizer)
 
 
-def check_shared(layer, name, own, received):
-    """Checks a size of positions that another attention has built."""
-    if differ(own, received):
-        raise ValueError(
-            f"Attention with the same `relative_positions` must have equal {name}, or positions of its own. "
-            f"Received: {received} {name} for {type(layer).__name__} of {own}"
-        )
-
-
 def copy_positions(identifier, dtype):
     """Copies positions for a layer of this dtype; `None` stays."""
     positions = keras.saving.deserialize_keras_object(identifier) if isinstance(identifier, dict) else identifier

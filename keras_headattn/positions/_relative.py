@@ -7,7 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import arguments_of, initializer, regularizer
 from keras_headattn._types import Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.positions._positions import Positions, add_table, check_shared, distances
+from keras_headattn.positions._positions import Positions, add_table, distances
 
 
 class _LearnedVectors(Positions):
@@ -70,7 +70,6 @@ class RelativePositions(_LearnedVectors):
         self.embeddings = self._add_vectors("embeddings", 2 * self.max_distance + 1, query_shape[-1])
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        check_shared(self, "features a head", self.embeddings.shape[1], query.shape[3])
         farthest = self.max_distance
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
         # (n, m, d), and a product for each query position: needs no index as large as the logits.

@@ -6,13 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.positions import (
-    ALiBiPositions,
     BucketPositions,
     Llama3Positions,
     NtkPositions,
-    RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
     YarnPositions,
@@ -88,27 +85,3 @@ test_places = refusals(
         )
     ),
 )
-
-
-def heads_of(sizes, positions):
-    """Computes with a layer for each number of heads and width of a head, all with the same positions."""
-    x = np.ones((1, 5, 8), "float32")
-    for number, width in sizes:
-        layer = MultiHeadAttention(number, width)
-        layer.relative_positions = positions
-        layer(x, x)
-
-
-test_sharing = refusals(
-    (lambda: heads_of([(2, 4), (4, 4)], BucketPositions()), "`relative_positions`", "4 heads for BucketPositions of 2"),
-    (
-        lambda: heads_of([(2, 4), (2, 8)], RelativePositions(3)),
-        "`relative_positions`",
-        "8 features a head for RelativePositions of 4",
-    ),
-)
-
-
-def test_layers_with_other_numbers_of_heads_share_positions_without_weights():
-    for positions in (ALiBiPositions(), RotaryPositions()):
-        heads_of([(2, 4), (4, 8)], positions)
