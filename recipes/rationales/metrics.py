@@ -105,9 +105,9 @@ def degenerate_baselines(truth, draws=10, seed=0):
     Returns a dictionary of `"constant"`, `"random"` (the mean of so many draws) and `"position"`, where later words
     score higher, to a dictionary of `"auprc"` and `"average_precision"`.
 
-    >>> baselines = degenerate_baselines([[True, False, False, False, False]] * 100)
+    >>> baselines = degenerate_baselines([[True, False, False, False, False]] * 20)
     >>> {name: round(values["auprc"], 2) for name, values in baselines.items()}
-    {'constant': 0.6, 'random': 0.31, 'position': 0.1}
+    {'constant': 0.6, 'random': 0.33, 'position': 0.1}
     """
     rng = np.random.default_rng(seed)
     sizes = [len(words) for words in truth]
