@@ -25,11 +25,7 @@ SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
 MANY = 8  # cases of a test, at the least, of which `make test` runs one in four, in these folders and files
 SPARED = "analysis/", "decoding/", "interop/", "layers/", "models/", "positions/", "recipes/engine/test_heads.py"
 SPARED += "recipes/test_sweep.py", "serving/test_exports.py"
-ALWAYS = (
-    "test_refusals.py",
-    "test_wrong_arguments.py",
-    "test_equations.py",
-)  # all cases in `make test`, as of golden ones
+ALWAYS = "test_refusals.py", "test_wrong_arguments.py", "test_equations.py"  # but in these, and of golden vectors, all
 
 if os.environ["KERAS_BACKEND"] == "tensorflow":
     import tensorflow as tf
@@ -69,13 +65,14 @@ def pytest_collection_modifyitems(items):
         name = f"{file}::{item.name}"
         test, others = name.partition("[")[0], cases[item.nodeid.partition("[")[0]]
         names = {file, name, test}
-        is_golden = "golden" in name or "golden" in getattr(item, "fixturenames", ())
+        is_golden = "golden" in getattr(item, "fixturenames", ())
         has_many = len(others) >= MANY and file.startswith(SPARED) and file.rpartition("/")[2] not in ALWAYS
+        has_many &= "golden" not in name and not is_golden
         place = others.index(item)  # of four cases in turn one stays, the same for all tests of a file
-        is_spared = has_many and not is_golden and (place + zlib.crc32(f"{file} {place // 4}".encode())) % 4
+        is_spared = has_many and (place + zlib.crc32(f"{file} {place // 4}".encode())) % 4
         if nightly & names or is_spared:
             item.add_marker("nightly")
-        if "golden" in getattr(item, "fixturenames", ()):
+        if is_golden:
             item.add_marker("golden")
         if order.keys() & names:
             item.add_marker("slow")

@@ -24,24 +24,6 @@ from tests.serving import check, model_server
 from tests.serving.kinds import ENGLISH, TEXT, Exports, graph_arrays
 from tests.serving.ops import allowed, operations
 
-KINDS = (
-    "translator",
-    "ids_translator",
-    "classifier_words",
-    "classifier_pieces",
-    "pairs_word_pieces",
-    "pairs_bytes",
-    "tagger_word_pieces",
-    "tagger_bytes",
-    "regressor",
-    "modernbert",
-    "image_classifier",
-    "pixel_classifier",
-    "vit_classifier",
-    "graph_to_text",
-    "question_answerer",
-    "generator",
-)
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
@@ -82,6 +64,7 @@ SHAPES = {  # of the requests that each model is exported with
         for size in (1, 8)
     ],
 }
+KINDS = tuple(SHAPES)
 
 
 @pytest.fixture(scope="module")
