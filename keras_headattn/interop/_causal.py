@@ -378,8 +378,7 @@ def with_attention(arguments, attention, settings, blocks, start=None):
         of_block = {"sliding_window": window, "relative_positions": positions if period > 1 else None}
         made.append(template.make(of_block))
     positions = blocks[0][1] if period == 1 else None
-    absolute = {"positions": "none"} if positions is None else {}
-    return {**absolute, "relative_positions": positions, **arguments, "attention": made}
+    return {"positions": None, "relative_positions": positions, **arguments, "attention": made}
 
 
 def _arguments_of(attention, settings, start):

@@ -36,7 +36,7 @@ each_case = pytest.mark.parametrize("name, positions", CASES)
 
 def make(name="multi_head", positions="rotary", weights_seed=1, **arguments):
     """A built model, all of whose weights are seeded random numbers."""
-    given = {"positions": None if positions == "rotary" else positions, "max_length": ROOM}
+    given = {"positions": positions, "max_length": ROOM}
     sizes = dict(vocabulary_size=VOCABULARY, num_layers=2, hidden_dim=WIDTH, intermediate_dim=12, num_heads=HEADS)
     heads = {} if not isinstance(name, str) else {"attention_arguments": ARGUMENTS.get(name)}
     model = CausalLM(**{**sizes, "attention": name, **heads, **given, **arguments})
@@ -110,15 +110,15 @@ def block(weights, x, normalization, rotate):
     return x
 
 
-def language_model(model, ids, rotate):
+def language_model(model, ids, positions):
     """Logits of one text by the equations."""
     weights = Weights(model)
     table = weights["token_embedding/embeddings"]
     x = table[ids] * (model.embedding_scale or 1)
-    if not rotate:
+    if positions == "learned":
         x = x + weights["position_embedding/embeddings"][: len(ids)]
     for i in range(model.num_layers):
-        x = block(weights.within(f"block_{i}"), x, model.normalization, rotate)
+        x = block(weights.within(f"block_{i}"), x, model.normalization, positions == "rotary")
     if model.normalization != "post":
         x = np.stack([rms_norm(weights.within("final_norm"), row) for row in x])
     kernel = table.T if model.tie_output else weights["output_projection/kernel"]
@@ -127,7 +127,7 @@ def language_model(model, ids, rotate):
     return cap * np.tanh((x @ kernel + bias) / cap) if cap else x @ kernel + bias
 
 
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("positions", ["learned", "rotary", None])
 @pytest.mark.parametrize("arguments", [
     {},
     {"normalization": "parallel", "tie_output": False},
@@ -137,7 +137,7 @@ def language_model(model, ids, rotate):
 ], ids=["pre", "parallel", "sandwich", "output", "post"])  # fmt: skip
 def test_equations(arguments, positions):
     model = make(positions=positions, **arguments)
-    expected = [language_model(model, row, positions == "rotary") for row in IDS]
+    expected = [language_model(model, row, positions) for row in IDS]
     check_close(model(IDS), np.stack(expected), 5e-6)
     last, _ = model.prefill(IDS, model.init_cache(2, LENGTH))
     check_close(last, np.stack(expected)[:, -1], 5e-6)

@@ -110,10 +110,10 @@ learned = functools.partial(language_model, positions="learned", max_length=4)
 
 
 def read(name="multi_head", ids=IDS, **inputs):
-    language_model(attention=name, positions="none")({"token_ids": ids, **inputs})
+    language_model(attention=name, positions=None)({"token_ids": ids, **inputs})
 
 
-def prefill(name="multi_head", ids=IDS, positions="none", max_length=None, **arguments):
+def prefill(name="multi_head", ids=IDS, positions=None, max_length=None, **arguments):
     model = language_model(attention=name, positions=positions, max_length=max_length)
     model.build()
     model.prefill(ids, model.init_cache(2, 6), **arguments)
@@ -127,7 +127,7 @@ def trim(name):
 
 test_causal_lm = refusals(
     *values(language_model, attention=("nothing", 3), dropout=(1.5,), num_heads=(0, 3), num_layers=(0,)),
-    *values(language_model, normalization=("middle",), positions=("rotary",), max_length=(0,)),
+    *values(language_model, normalization=("middle",), positions=("none",), max_length=(0,)),
     *values(language_model, logits_soft_cap=(0,), embedding_scale=(-1,), intermediate_dim=(0,), loss_chunk_size=(0,)),
     *(
         (functools.partial(language_model, attention=name), "`attention` must be causal", f"attention={cls}")
@@ -167,7 +167,7 @@ test_causal_lm = refusals(
     (lambda: prefill(first=np.array([0, 6])), "`first`", "[0, 6]"),
     (lambda: prefill(ids=IDS[:, :3], first=np.array([0, 2]), index=3), "`first`", "index=3"),
     (
-        lambda: language_model(attention="synthesizer", positions="none", attention_arguments={"max_length": 4})(IDS),
+        lambda: language_model(attention="synthesizer", positions=None, attention_arguments={"max_length": 4})(IDS),
         "max_length=4",
         "5 tokens",
     ),

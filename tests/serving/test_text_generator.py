@@ -178,7 +178,7 @@ def test_long_prompts_lose_their_beginning():
 
 def test_models_that_take_no_padding_get_one_prompt_at_a_time():
     model = CausalLM(
-        257, 1, 16, num_heads=4, attention="synthesizer", positions="none", attention_arguments={"max_length": 32}
+        257, 1, 16, num_heads=4, attention="synthesizer", positions=None, attention_arguments={"max_length": 32}
     )
     write = TextGenerator(model, ByteTokenizer(), max_length=4)
     assert [write([prompt])[0] for prompt in ["", *PROMPTS]] == write(["", *PROMPTS])

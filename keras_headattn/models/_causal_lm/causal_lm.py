@@ -69,9 +69,10 @@ class CausalLM(DecoderModel):
             `"post"` have a norm after the last block.
         feed_forward: layer to copy, such as `FeedForward(activation="silu", gated=True)`, in place of `activation`.
         activation: of the feed-forward layers.
-        positions: `"learned"`, `"sinusoidal"`, `"none"`, or a layer to copy that adds positions to the embeddings.
+        positions: `"rotary"`, or what is added to the embeddings: `"learned"`, `"sinusoidal"`, a layer to copy, or
+            `None` for nothing.
         relative_positions: one of `keras_headattn.positions` to copy, shared by the blocks. Default `None`:
-            `RotaryPositions()` if there are no `positions`, or else none.
+            `RotaryPositions()` if `positions="rotary"`, or else none.
         max_length: largest number of tokens for `"learned"` positions; longer inputs are then an error.
         tie_output: True for the transposed embedding as output layer, False for a layer of its own.
         output_bias: True for a bias of the output layer.
@@ -121,7 +122,7 @@ class CausalLM(DecoderModel):
         normalization: str = "pre",
         feed_forward: keras.layers.Layer | None = None,
         activation: Activation = "gelu_tanh",
-        positions: str | keras.layers.Layer | None = None,
+        positions: str | keras.layers.Layer | None = "rotary",
         relative_positions: Positions | None = None,
         max_length: int | None = None,
         tie_output: bool = True,
@@ -238,22 +239,22 @@ class CausalLM(DecoderModel):
         names = {
             "learned": lambda: LearnedPositions(self.max_length, self._initializer("position_embedding")),
             "sinusoidal": SinusoidalPositions,
-            "none": lambda: None,
+            "rotary": lambda: None,
         }
         if isinstance(positions, str) and positions not in names:
             raise ValueError(
-                f"`positions` must be one of {', '.join(names)}, or a layer. Received: positions={positions!r}"
+                f"`positions` must be one of {', '.join(names)}, a layer, or None. Received: positions={positions!r}"
             )
         return Template("positions", names[positions]() if self.positions else positions)
 
     def _relative_positions_template(self, relative_positions, positions):
-        if relative_positions is None and positions is None:
+        if relative_positions is None and positions == "rotary":
             relative_positions = RotaryPositions()
             for template in self.attention_templates:
                 if template.layer.relative_positions is None and not template.layer.scores_are_products:
                     raise ValueError(
                         'Rotary positions, the default, need logits that are products: give positions="learned" and '
-                        f"`max_length`. Received: attention={type(template.layer).__name__} with positions=None"
+                        f"`max_length`. Received: attention={type(template.layer).__name__} with positions='rotary'"
                     )
         return Template("relative_positions", relative_positions)
 

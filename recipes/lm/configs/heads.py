@@ -62,7 +62,7 @@ TEXT = {name: settings | OF_TEXT for name, settings in ROWS.items()}
 NOT_ROTARY = ("collaborative", "synthesizer")
 LEARNED = {name: settings | RATE for name, settings in TEXT.items()}
 ROTARY = {
-    name: settings | {"model_arguments": settings["model_arguments"] | {"positions": None}}
+    name: settings | {"model_arguments": settings["model_arguments"] | {"positions": "rotary"}}
     for name, settings in LEARNED.items()
     if name not in NOT_ROTARY
 }
