@@ -278,7 +278,7 @@ def test_search_after_one_token_in_a_graph_of_unknown_sizes(name):
 
 
 def test_more_tokens_than_positions_in_a_graph_of_unknown_sizes():
-    model, other = make("multi_head", "learned"), make("synthesizer", "none", attention_arguments={"max_length": ROOM})
+    model, other = make("multi_head", "learned"), make("synthesizer", None, attention_arguments={"max_length": ROOM})
     calls = model, lambda ids: model({"token_ids": ids, "sequence_ids": 0 * ids}), other
     for call in map(in_graph, calls):
         assert call(np.ones((1, ROOM), "int32")).shape == (1, ROOM, VOCABULARY)

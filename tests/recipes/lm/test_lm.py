@@ -104,8 +104,8 @@ def test_training_on_files(recipe, tmp_path):
     (tmp_path / "train.txt").write_text(text)
     command = [
         "--quick", "--train", tmp_path / "train.txt", "--tokenizer", "byte_pairs", "--vocabulary-size", 300,
-        "--epochs", 1, "--epoch-steps", 20, "--model-arguments", "num_layers=1", "loss_chunk_size=64", "positions=none",
-        "--validation", 0.2, "--run", tmp_path / "run", "--export", "none",
+        "--epochs", 1, "--epoch-steps", 20, "--model-arguments", "num_layers=1", "loss_chunk_size=64",
+        "positions=rotary", "--validation", 0.2, "--run", tmp_path / "run", "--export", "none",
     ]  # fmt: skip
     printed = recipe(*command)
     assert "300 different tokens" in printed and "\nvalidation: loss " in printed and "no test set" not in printed

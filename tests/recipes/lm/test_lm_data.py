@@ -242,7 +242,7 @@ def test_documents_from_texts_to_scores(recipe, tmp_path):
     command = (
         "--quick", "--train", tmp_path / "train.bin", "--validation", tmp_path / "validation.bin", "--tokenizer",
         tokenizer, "--rows", "documents", "--separate-documents", "--length", 32, "--batch-size", 4, "--epochs", 1,
-        "--epoch-steps", 30, "--model-arguments", "num_layers=1", "loss_chunk_size=64", "positions=none",
+        "--epoch-steps", 30, "--model-arguments", "num_layers=1", "loss_chunk_size=64", "positions=rotary",
         "--run", tmp_path / "run", "--export", "none",
     )  # fmt: skip
     assert "\nvalidation: loss " in recipe(*command)
