@@ -1,5 +1,8 @@
 """Imports TensorFlow, or says how to install it, before modules that need it on every backend."""
 
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from keras_headattn._optional import optional_import
@@ -16,6 +19,28 @@ def untuned(dataset: Any) -> Any:
     options = tensorflow.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
+
+
+def generated(generator: Callable[[], Iterable], signature: Any) -> Any:
+    """Returns a `tf.data.Dataset` from a generator, without what that does to glibc (TensorFlow 2.21).
+
+    Once such a dataset is iterated over, glibc returns every freed buffer of 128 KiB or more to the system, and a CPU
+    may spend more time on mapping them anew than on training.
+    """
+
+    def generate():
+        _keep_freed_buffers()
+        yield from generator()
+
+    return tensorflow.data.Dataset.from_generator(generate, output_signature=signature)
+
+
+def _keep_freed_buffers():
+    """Sets what glibc by itself arrives at: buffers of up to 32 MiB are kept."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # other C libraries
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(-3, 2**25)  # M_MMAP_THRESHOLD
+        mallopt(-1, 2**26)  # M_TRIM_THRESHOLD
 
 
 def lower(strings: Any) -> Any:

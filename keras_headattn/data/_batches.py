@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._tensorflow import untuned
+from keras_headattn._tensorflow import generated, untuned
 from keras_headattn.data._buckets import bucket_of, column_lengths, pad_columns, plan_batches
 
 
@@ -134,7 +134,7 @@ def dataset_of(batches: Any, signature: Any) -> tf.data.Dataset:
             batches.fault = error
             raise
 
-    dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
+    dataset = generated(generate, signature)
     return untuned(dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2))
 
 

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab.bert_vocab_from_dataset import bert_vocab_from_dataset
 
-from keras_headattn._tensorflow import untuned
+from keras_headattn._tensorflow import generated, untuned
 from keras_headattn._validation import check_positive
 from keras_headattn.text._pair_tokenizer import portions
 from keras_headattn.text._wordpiece_tokenizer import SPECIALS, normalize_bert
@@ -34,7 +34,7 @@ def learn_wordpieces(texts: Iterable[str], vocabulary_size: int, lowercase: bool
     check_positive("vocabulary_size", vocabulary_size)
     specials = list(SPECIALS.values())
     spec = tf.TensorSpec([None], tf.string)
-    dataset = tf.data.Dataset.from_generator(lambda: portions(texts), output_signature=spec)
+    dataset = generated(lambda: portions(texts), spec)
     dataset = untuned(dataset.map(lambda some: normalize_bert(some, lowercase)))
     try:
         learnt = bert_vocab_from_dataset(dataset, vocabulary_size, specials, learn_params={"lower_thresh": 1})

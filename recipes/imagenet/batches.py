@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._tensorflow import generated
 from recipes.imagenet.augmentation import decode
 
 
@@ -125,9 +126,7 @@ class ImageBatches:
     def dataset(self) -> tf.data.Dataset:
         """Returns a `tf.data.Dataset` of the batches of the `epoch` that is set when it is gone through."""
         order = tf.TensorSpec((len(self.source),), tf.int64)
-        dataset = tf.data.Dataset.from_generator(
-            self._order, output_signature=(order, tf.TensorSpec((), tf.int64))
-        ).flat_map(self._images_of_epoch)
+        dataset = generated(self._order, (order, tf.TensorSpec((), tf.int64))).flat_map(self._images_of_epoch)
         filled = dataset.repeat() if self.training else self._fill_up(dataset)
         batches = filled.batch(self.batch_size, drop_remainder=True).take(len(self))
         if self.one_hot or self.mix:

@@ -1,4 +1,6 @@
+import ctypes
 import functools
+import sys
 
 import keras
 import numpy as np
@@ -230,3 +232,27 @@ def test_the_order_is_that_of_the_first_version():
     batches = batches_of(pairs([(i % 5 + 1, i % 7 + 1) for i in range(20)]), 16, (4, 8), seed=3)
     for batches.epoch, order in ORDER.items():
         assert [labels[:, 0].tolist() for _, labels, _ in batches] == order
+
+
+class Mallinfo2(ctypes.Structure):
+    """What glibc's `mallinfo2` returns: `hblks` buffers are mapped one by one."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks".split()]
+    _fields_ += [(name, ctypes.c_size_t) for name in "uordblks fordblks keepcost".split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
+def test_glibc_keeps_freed_buffers():
+    """The data set of a generator alone makes it map each buffer of 128 KiB or more anew."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("not glibc 2.33 or later")
+    libc.mallinfo2.restype = Mallinfo2
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    next(iter(batches_of(pairs([(3, 3)]), 12, bucket_lengths=(12,)).dataset()))
+    before = libc.mallinfo2().hblks
+    buffers = [libc.malloc(2**20) for _ in range(3)]
+    after = libc.mallinfo2().hblks
+    for buffer in buffers:
+        libc.free(buffer)
+    assert after - before < len(buffers)
