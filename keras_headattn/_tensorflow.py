@@ -24,19 +24,19 @@ def untuned(dataset: Any) -> Any:
 def generated(generator: Callable[[], Iterable], signature: Any) -> Any:
     """Returns a `tf.data.Dataset` from a generator, without what that does to glibc (TensorFlow 2.21).
 
-    Once such a dataset is iterated over, glibc returns every freed buffer of 128 KiB or more to the system, and a CPU
-    may spend more time on mapping them anew than on training.
+    Once the first of a process is iterated over, glibc returns every freed buffer of 128 KiB or more to the system, and
+    a CPU may spend more time on mapping them anew than on training.
     """
 
     def generate():
-        _keep_freed_buffers()
+        keep_freed_buffers()
         yield from generator()
 
     return tensorflow.data.Dataset.from_generator(generate, output_signature=signature)
 
 
-def _keep_freed_buffers():
-    """Sets what glibc by itself arrives at: buffers of up to 32 MiB are kept."""
+def keep_freed_buffers() -> None:
+    """Undoes what the data set of a generator does to glibc, which by itself comes to keep buffers of up to 32 MiB."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # other C libraries
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(-3, 2**25)  # M_MMAP_THRESHOLD

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._tensorflow import generated, untuned
+from keras_headattn._tensorflow import generated, keep_freed_buffers, untuned
 from keras_headattn.data._buckets import bucket_of, column_lengths, pad_columns, plan_batches
 
 
@@ -199,6 +199,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         self.epoch += 1
 
     def __getitem__(self, index):
+        keep_freed_buffers()  # Keras makes a generator of this object
         return self.make_batch(*self._batches[index])
 
 

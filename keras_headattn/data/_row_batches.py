@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._tensorflow import keep_freed_buffers
 from keras_headattn._validation import check_positive
 from keras_headattn.data._batches import dataset_of
 from keras_headattn.data._packing import fill_rows
@@ -149,6 +150,7 @@ class RowBatches(keras.utils.PyDataset):
     def __getitem__(self, index):
         if not 0 <= index < len(self):
             raise IndexError(f"`index` must be from 0 to {len(self) - 1}. Received: index={index}")
+        keep_freed_buffers()  # Keras makes a generator of this object
         pass_index, index = divmod(self.epoch * len(self) + index, self._num_batches)
         if pass_index != self._pass:
             self._begin_pass(pass_index)

@@ -1,6 +1,4 @@
-import ctypes
 import functools
-import sys
 
 import keras
 import numpy as np
@@ -10,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.data import TokenBatches, teacher_forcing
+from tests.buffers import keeps_buffers
 from tests.refusals import refused
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)
@@ -234,25 +233,9 @@ def test_the_order_is_that_of_the_first_version():
         assert [labels[:, 0].tolist() for _, labels, _ in batches] == order
 
 
-class Mallinfo2(ctypes.Structure):
-    """What glibc's `mallinfo2` returns: `hblks` buffers are mapped one by one."""
-
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks".split()]
-    _fields_ += [(name, ctypes.c_size_t) for name in "uordblks fordblks keepcost".split()]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
-def test_glibc_keeps_freed_buffers():
-    """The data set of a generator alone makes it map each buffer of 128 KiB or more anew."""
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallinfo2"):
-        pytest.skip("not glibc 2.33 or later")
-    libc.mallinfo2.restype = Mallinfo2
-    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-    next(iter(batches_of(pairs([(3, 3)]), 12, bucket_lengths=(12,)).dataset()))
-    before = libc.mallinfo2().hblks
-    buffers = [libc.malloc(2**20) for _ in range(3)]
-    after = libc.mallinfo2().hblks
-    for buffer in buffers:
-        libc.free(buffer)
-    assert after - before < len(buffers)
+@pytest.mark.parametrize(
+    "use", [lambda batches: next(iter(batches.dataset())), lambda batches: batches[0]], ids=["dataset", "index"]
+)
+def test_glibc_keeps_freed_buffers(use):
+    batches = batches_of(pairs([(3, 3)]), 12, bucket_lengths=(12,))
+    assert keeps_buffers(lambda: use(batches))

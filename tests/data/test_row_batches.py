@@ -8,6 +8,7 @@ from keras_headattn.data import RowBatches, TokenFile, write_tokens
 from keras_headattn.data._packing import fill_rows
 from keras_headattn.text import BytePairTokenizer, ByteTokenizer
 from keras_headattn.training import Model, Resume
+from tests.buffers import keeps_buffers
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -186,3 +187,8 @@ def test_refused(folder, tmp_path):
         batches[0]
     with pytest.raises(IndexError, match="index=1"):
         batches[1]
+
+
+def test_glibc_keeps_freed_buffers(folder):
+    batches = RowBatches(TokenFile(folder / "119.bin"), length=7, batch_size=3)
+    assert keeps_buffers(lambda: batches[0])
