@@ -589,8 +589,7 @@ class Attention(Rematerialized, SavedQuantization):
         """
         is_decoding = state.cache is not None or bool(state.kernels)
         drops = bool(self.dropout and state.training)
-        has_sinks = self.use_sinks and (self.sliding_window is not None or keras.backend.backend() == "tensorflow")
-        return self.is_fused and not (is_decoding or drops or state.needs_weights or has_sinks)
+        return self.is_fused and not (is_decoding or drops or state.needs_weights)
 
     def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Runs the stages from `score` to `mix` as one operation."""

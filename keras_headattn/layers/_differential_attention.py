@@ -120,7 +120,8 @@ class DifferentialAttention(Attention):
         vectors = ops.cast(self.lambda_vectors, backend.result_type(x.dtype, "float32"))
         q1, k1, q2, k2 = ops.unstack(vectors, 4)
         share = ops.exp(ops.sum(q1 * k1)) - ops.exp(ops.sum(q2 * k2)) + self.least_lambda
-        return x[:, ::2] - ops.cast(share, x.dtype) * x[:, 1::2]
+        first, second = _pairs(x)
+        return first - ops.cast(share, x.dtype) * second
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         heads = super().mix(weights, entry, state)
@@ -129,7 +130,8 @@ class DifferentialAttention(Attention):
     def finish(self, heads: Tensor, state: CallState) -> Tensor:
         if self.per_token:
             shares = ops.sigmoid(ops.matmul(state.query, ops.cast(self.lambda_kernel, state.query.dtype)))
-            heads = heads[:, ::2] - ops.swapaxes(shares, 1, 2)[..., None] * heads[:, 1::2]
+            first, second = _pairs(heads)
+            heads = first - ops.expand_dims(ops.swapaxes(shares, 1, 2), -1) * second
         return super().finish(heads, state)
 
     def _normalized(self, heads):
@@ -137,6 +139,12 @@ class DifferentialAttention(Attention):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **arguments_of(self, DifferentialAttention)}
+
+
+def _pairs(x):
+    """Returns the first and the second of each two heads."""
+    batch, heads, *others = ops.shape(x)
+    return ops.unstack(ops.reshape(x, (batch, heads // 2, 2, *others)), axis=2)
 
 
 def normalize_heads(heads, scale, depth=None):

@@ -90,13 +90,13 @@ class DynamicallyComposableAttention(Attention):
     def _factors(self, x, gate_kernel, hidden_kernel, composition_kernel):
         """Makes matrices and gate of each composition from an input `(B, n, D)`: `(B, c, n, 2 R + 1, h)`."""
         gates = ops.tanh(ops.tensordot(x, gate_kernel, axes=1))  # (B, n, c, h)
-        factors = [gates[:, :, :, None]]
+        factors = [ops.expand_dims(gates, 3)]
         if self.rank:
             hidden = ops.tensordot(x, hidden_kernel, axes=1)
             hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` has only eight exact digits
             made = ops.einsum("bnck,ckrh->bncrh", hidden, composition_kernel)
-            first = rms_normalize(made[..., : self.rank, :], epsilon=1e-6)
-            factors = [first, made[..., self.rank :, :], *factors]
+            first, second = ops.split(made, 2, axis=3)
+            factors = [rms_normalize(first, epsilon=1e-6), second, *factors]
         return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
 
     def project_key_value(self, key: Tensor, value: Tensor, state: CallState) -> dict[str, Tensor]:
@@ -111,9 +111,9 @@ class DynamicallyComposableAttention(Attention):
         factors = {}
         if self.query_compose and (self.pre_compose or self.post_compose):
             kernels = self.query_gate_kernel, self.query_hidden_kernel, self.query_composition_kernel
-            factors[-1] = self._factors(state.query, *kernels)
+            factors[-1] = ops.unstack(self._factors(state.query, *kernels), axis=1)
         if "factors" in entry:
-            factors[-2] = entry["factors"]
+            factors[-2] = ops.unstack(entry["factors"], axis=1)
         dtype = keras.backend.standardize_dtype(logits.dtype)
         if self.pre_compose:
             wide = "float32" if dtype == "float16" else dtype  # composed logits may be beyond float16
@@ -122,9 +122,9 @@ class DynamicallyComposableAttention(Attention):
         return self._compose(weights, -1, factors) if self.post_compose else weights
 
     def _compose(self, maps, index, factors):
-        """Composes maps `(B, h, n, m)`; `factors` are by the axis of a map that they lack."""
+        """Composes maps `(B, h, n, m)`; `factors`, of each composition, are by the axis of a map that they lack."""
         kernel = ops.cast(self.static_kernel[index], maps.dtype) if self.static else None
-        factors = {axis: ops.cast(factor[:, index], maps.dtype) for axis, factor in factors.items()}
+        factors = {axis: ops.cast(factor[index], maps.dtype) for axis, factor in factors.items()}
         return compose_heads(maps, kernel, factors)
 
     def get_config(self) -> dict[str, Any]:

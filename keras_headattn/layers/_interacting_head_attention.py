@@ -72,7 +72,7 @@ class InteractingHeadAttention(Attention):
         summed = ops.tensordot(query, ops.cast(kernel, query.dtype), axes=1)
         if self.use_bias:
             summed = summed + ops.cast(ops.sum(dense.bias, axis=0), query.dtype)
-        return summed[:, None]
+        return ops.expand_dims(summed, 1)
 
     def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         if self.interaction == "sum" or self.fuses(state):

@@ -139,4 +139,4 @@ def _dense_logits(query, kernel, columns):
 def _random_logits(logits, rows, columns):
     logits = take(ops.swapaxes(logits, 0, 1), rows, axis=0)  # (n, h, max_length)
     logits = take(ops.transpose(logits, (2, 1, 0)), columns, axis=0)  # (m, h, n)
-    return ops.transpose(logits, (1, 2, 0))[None]
+    return ops.expand_dims(ops.transpose(logits, (1, 2, 0)), 0)

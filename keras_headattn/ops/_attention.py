@@ -32,13 +32,11 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | N
     dtype = keras.backend.standardize_dtype(logits.dtype)
     wide = "float64" if dtype == "float64" else "float32"
     logits = ops.cast(logits, wide)
+    if sinks is not None:
+        return ops.cast(_divide(*_unscaled_softmax(logits, mask, sinks)), dtype)
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(np.finfo(wide).min, wide))
-    if sinks is not None:
-        column = ops.broadcast_to(ops.cast(sinks, wide), (*ops.shape(logits)[:-1], 1))
-        weights = _softmax(ops.concatenate([logits, column], axis=-1))[..., :-1]
-    else:
-        weights = _softmax(logits)
+    weights = _softmax(logits)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros((), wide))
     return ops.cast(weights, dtype)
@@ -127,13 +125,13 @@ def attend(
     lengths = None if key_lengths is None else length_mask(key_lengths, m)
     mask = combine_masks(*masks, lengths, *plain_masks(n, m, is_causal, sliding_window))
     if sinks is not None:
-        logits = _biased(key_product(query * scale, key), bias)
-        return head_product(masked_softmax(logits, mask, sinks[:, None, None]), value)
+        sinks = sinks[:, None, None]
     if query.shape[-1] > NARROW or query.shape[1] != key.shape[1]:
-        weights, total = _unscaled_softmax(_biased(key_product(query * scale, key), bias), mask)
+        weights, total = _unscaled_softmax(_biased(key_product(query * scale, key), bias), mask, sinks)
         return _divide(head_product(weights, value), total)
     query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))  # (B, h, n, d) to (B, n, h, d)
-    weights, total = _unscaled_softmax(_biased(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), bias), mask)
+    logits = _biased(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), bias)
+    weights, total = _unscaled_softmax(logits, mask, sinks)
     return _divide(ops.swapaxes(ops.einsum("bhnm,bmhd->bnhd", weights, value), 1, 2), total)
 
 
@@ -141,21 +139,26 @@ def _biased(logits, bias):
     return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
 
-def _unscaled_softmax(logits, mask):
+def _unscaled_softmax(logits, mask, sinks):
     """Computes the numerators of a softmax and their sum: dividing the values by it later is less work.
 
     In 16 bits, where the sum of the values could overflow, returns the weights and `None`.
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
     if dtype not in ("float32", "float64"):
-        return masked_softmax(logits, mask), None
+        return masked_softmax(logits, mask, sinks), None
     least = float(np.finfo("float32").min)
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(least, dtype))
     # `initial` for empty batches, and half so that a row without keys becomes zeros
     largest = ops.max(logits, axis=-1, keepdims=True, initial=least / 2)
-    weights = ops.exp(logits - ops.stop_gradient(largest))
-    return weights, ops.sum(weights, axis=-1, keepdims=True)
+    if sinks is not None:
+        sinks = ops.cast(sinks, dtype)
+        largest = ops.maximum(largest, sinks)
+    largest = ops.stop_gradient(largest)
+    weights = ops.exp(logits - largest)
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    return weights, total if sinks is None else total + ops.exp(sinks - largest)
 
 
 def _divide(x, total):

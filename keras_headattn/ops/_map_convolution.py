@@ -41,12 +41,11 @@ def convolve_maps(
     """
     size = kernel.shape[0]
     batch, heads, n, m = ops.shape(maps)
-    more_items, more_rows, more_columns = _more(batch, n, m)
+    more = more_items, more_rows, more_columns = _more(batch, n, m)
     padding = [(0, more_items), (0, 0), (0, more_rows), (0, more_columns)]
     if role == "encoder":
-        if not more_items + more_rows + more_columns:
-            return _convolve(maps, kernel, bias, "same")
-        return _cut(_convolve(ops.pad(maps, padding), kernel, bias, "same"), more_items, n, m)
+        padded = ops.pad(maps, padding) if any(more) else maps
+        return _cut(_convolve(padded, kernel, bias, "same"), more, n, m)
     shift = size // 2
     if query_positions is None:
         query_positions = ops.arange(n, dtype="int32")
@@ -61,7 +60,7 @@ def convolve_maps(
     if role == "decoder":
         kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
-    convolved = _cut(_convolve(padded, kernel, bias, "valid"), more_items, n, m)
+    convolved = _cut(_convolve(padded, kernel, bias, "valid"), more, n, m)
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
 
 
@@ -118,7 +117,7 @@ def _convolve_each_head(maps, kernel, earlier_rows=None):
         kernel = ops.transpose(kernel, (1, 2, 0))[..., None]
         convolved = ops.depthwise_conv(images, kernel, padding="valid", data_format="channels_last")
         convolved = ops.transpose(convolved, (0, 3, 1, 2))
-    return _cut(convolved, more_items, n, m)
+    return _cut(convolved, (more_items, more_rows, more_columns), n, m)
 
 
 @ops.custom_gradient
@@ -179,10 +178,12 @@ def _more(batch, n, m):
     return more_items, *(0 if isinstance(length, int) and length else 1 for length in (n, m))
 
 
-def _cut(maps, more_items, n, m):
-    """Removes padding in two slices: one slice of several axes would forget known sizes beside unknown ones."""
+def _cut(maps, more, n, m):
+    """Removes padding, axis by axis: one slice of several axes would forget known sizes beside unknown ones."""
+    more_items, more_rows, more_columns = more
     maps = maps[:0] if more_items else maps
-    return maps[:, :, :n][..., :m]
+    maps = maps[:, :, :n] if more_rows else maps
+    return maps[..., :m] if more_columns else maps
 
 
 def _convolve(maps, kernel, bias, padding):

@@ -73,7 +73,7 @@ class BucketPositions(Positions):
         table = ops.transpose(ops.cast(self.embeddings, query.dtype))
         by_distance = take(table, self.buckets(np.arange(-farthest, farthest + 1)), axis=1)
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
-        return take(by_distance, steps, axis=1)[None]
+        return ops.expand_dims(take(by_distance, steps, axis=1), 0)
 
     def buckets(self, distances: np.ndarray) -> np.ndarray:
         """Returns the bucket of each distance, an int32 array in `[0, num_buckets)`.

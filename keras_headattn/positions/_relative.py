@@ -133,7 +133,7 @@ class RelativePositions2D(_LearnedVectors):
         pixels = ops.reshape(query, (-1, height, width, depth))
         vertical = ops.einsum("byxd,ykd->byxk", pixels, _by_distance(self.height_embeddings, height, query.dtype))
         horizontal = ops.einsum("byxd,xkd->byxk", pixels, _by_distance(self.width_embeddings, width, query.dtype))
-        logits = vertical[..., :, None] + horizontal[..., None, :]
+        logits = ops.expand_dims(vertical, -1) + ops.expand_dims(horizontal, -2)
         return ops.reshape(logits, (batch, heads, n, height * width))
 
     def get_config(self) -> dict[str, Any]:

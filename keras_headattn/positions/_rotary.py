@@ -68,19 +68,25 @@ class RotaryPositions(Positions):
         return self.max_wavelength ** (-np.arange(0, width, 2) / width) / self.scaling_factor
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        rotated = self._rotated(heads.shape[-1])
+        width = heads.shape[-1]
+        rotated = self._rotated(width)
         positions = as_positions("positions", positions, heads.shape[-2])
         dtype = backend.result_type(heads.dtype, "float32")
         frequencies = ops.convert_to_tensor(self.frequencies(rotated), dtype)
         angles = ops.cast(positions, dtype)[:, None] * frequencies  # (n, r / 2)
         cos, sin = self.magnitude * ops.cos(angles), self.magnitude * ops.sin(angles)
-        halves = [(0, rotated, 2), (1, rotated, 2)] if self.interleaved else [(rotated // 2,), (rotated // 2, rotated)]
-        a, b = (ops.cast(heads[..., slice(*bounds)], dtype) for bounds in halves)
+        # Split, not sliced: each gradient of a slice is a tensor of zeros as large as `heads`.
+        heads, *rest = ops.split(heads, [rotated], axis=-1) if rotated < width else [heads]
+        shape = ops.shape(heads)
+        if self.interleaved:
+            halves = ops.unstack(ops.reshape(heads, (*shape[:-1], rotated // 2, 2)), axis=-1)
+        else:
+            halves = ops.split(heads, 2, axis=-1)
+        a, b = (ops.cast(half, dtype) for half in halves)
         pairs = [ops.cast(half, heads.dtype) for half in (a * cos - b * sin, b * cos + a * sin)]
         if self.interleaved:
-            # (B, h, n, r / 2, 2)
-            pairs = [ops.reshape(ops.stack(pairs, axis=-1), ops.shape(heads[..., :rotated]))]
-        return ops.concatenate([*pairs, heads[..., rotated:]], axis=-1)
+            pairs = [ops.reshape(ops.stack(pairs, axis=-1), shape)]
+        return ops.concatenate([*pairs, *rest], axis=-1)
 
     def _rotated(self, width):
         """Returns how many of `width` features are rotated."""

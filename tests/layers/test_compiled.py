@@ -10,6 +10,7 @@ from tests.layers.harness import (
     BATCH,
     CASES,
     KEYS,
+    KINDS,
     QUERIES,
     QUERY_WIDTH,
     VALUE_WIDTH,
@@ -18,6 +19,7 @@ from tests.layers.harness import (
     check_close,
     check_slopes,
     cross_inputs,
+    each,
     each_causal_layer,
     each_computation,
     each_kind,
@@ -29,6 +31,25 @@ from tests.layers.harness import (
 )
 
 STEPS = 3
+SLICE_GRADIENT = "StridedSliceGrad"
+
+
+@each([case for case in KINDS if "query_chunk_size" not in case.arguments])
+def test_gradients_of_slices_are_small(case):
+    """The gradient of a slice fills a tensor as large as what was sliced, which takes longer than a split's."""
+    x = tf.constant(self_input())
+    layer = build(case.make(), x)
+
+    @tf.function
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = layer(x, x)
+        return tape.gradient(output, [x, *(variable.value for variable in layer.trainable_variables)])
+
+    operations = gradients.get_concrete_function(x).graph.get_operations()
+    sizes = [operation.outputs[0].shape.num_elements() for operation in operations if operation.type == SLICE_GRADIENT]
+    assert max(sizes, default=0) < x.shape.num_elements()
 
 
 @each_computation
