@@ -306,6 +306,17 @@ def is_compiled_by_xla():
     return not tf.executing_eagerly() and GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
+def sees_cpus_alone():
+    """Returns True on TensorFlow without a GPU."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return not tf.config.list_logical_devices("GPU")
+
+
 # Workers
 
 

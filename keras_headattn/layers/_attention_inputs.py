@@ -269,7 +269,8 @@ def tiled(x, axis, length, times):
         sizes = [*ops.shape(x)]
         sizes[axis] = length
         x = ops.broadcast_to(x, sizes)
-    return ops.tile(x, [times if i == len(x.shape) + axis else 1 for i in range(len(x.shape))])
+    # Not `ops.tile`, whose division of indices XLA on a CPU computes again for each exponential of a softmax.
+    return ops.concatenate([x] * times, axis=axis)
 
 
 def _same_segment(queries, keys):

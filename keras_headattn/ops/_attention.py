@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn._private import sees_cpus_alone
 from keras_headattn._types import Tensor
 from keras_headattn.ops._dense import is_one
 from keras_headattn.ops._fused_attention import fused_attention, has_kernel, width_of
@@ -58,7 +59,14 @@ def head_product(x: Tensor, y: Tensor) -> Tensor:
 
 def key_product(x: Tensor, y: Tensor) -> Tensor:
     """Multiplies the rows of x `(B, h, n, k)` with those of y `(B, g, m, k)` as `head_product` does."""
-    return _grouped(x, y, lambda x, y: ops.einsum("bhnk,bhmk->bhnm", x, y))
+    return _grouped(x, y, _by_keys)
+
+
+def _by_keys(x, y):
+    if isinstance(x.shape[2], int) and 0 < x.shape[2] <= FEW and sees_cpus_alone():
+        # Row by row: together they take up to four times as long there, and XLA may copy the keys.
+        return ops.stack([ops.einsum("bhk,bhmk->bhm", row, y) for row in ops.unstack(x, axis=2)], axis=2)
+    return ops.einsum("bhnk,bhmk->bhnm", x, y)
 
 
 def _grouped(x, y, product):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.ops import attend
+from keras_headattn.ops._attention import FEW, key_product
 from tests.ops.oracles import BATCH, attention, draw_arguments, draw_by_seed
 
 arguments = st.composite(lambda draw: draw_arguments(lambda options: draw(st.sampled_from(options))))()
@@ -40,6 +41,18 @@ def test_queries_without_keys_give_zeros(arguments):
     assert not array(output)[0].any()
     for gradient in tape.gradient(output, tensors):
         assert np.isfinite(array(gradient)).all() and not array(gradient)[0].any()
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("heads, groups", [(4, 4), (4, 2), (2, 1), (1, 3)])
+@pytest.mark.parametrize("rows", [0, 1, 2, FEW, FEW + 1])
+def test_products_of_queries_and_keys(rows, heads, groups, jit_compile):
+    rng = np.random.default_rng(rows)
+    query, key = rng.normal(size=(2, heads, rows, 3)), rng.normal(size=(2, groups, 5, 3))
+    product = tf.function(key_product, jit_compile=jit_compile)
+    keys = np.repeat(key, max(1, heads // groups), axis=1)
+    expected = np.einsum("bhnk,bhmk->bhnm", np.broadcast_to(query, (2, keys.shape[1], rows, 3)), keys)
+    np.testing.assert_allclose(product(tf.constant(query), tf.constant(key)), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
