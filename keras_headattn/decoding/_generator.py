@@ -398,13 +398,16 @@ class Generator(SearchModel):
 
     def _prompts(self, token_ids, lengths):
         """Returns prompts padded on the left, `(B, N)`, and the index of each first token `(B,)`, or `None`: 0."""
-        self._check_prompts(token_ids, lengths)
+        values = None if lengths is None else known_values(lengths)
+        self._check_prompts(token_ids, lengths, values)
+        if values is not None and values.size:
+            token_ids = token_ids[:, : values.max()]
+        self._check_positions(token_ids)
         ids = ops.cast(token_ids, "int32")
         batch, size = ops.shape(ids)
         if self.start_ids:
             start = ops.broadcast_to(ops.convert_to_tensor(self.start_ids, "int32"), (batch, len(self.start_ids)))
             ids = ops.concatenate([start, ids], axis=1)
-        values = None if lengths is None else known_values(lengths)
         if lengths is None or values is not None and (values == size).all():
             return ids, None
         index = ops.arange(ops.shape(ids)[1], dtype="int32")[None]
@@ -412,9 +415,8 @@ class Generator(SearchModel):
         moved = ops.take_along_axis(ids, ops.maximum(index - first[:, None], 0), axis=1)
         return ops.where(index < first[:, None], 0, moved), first
 
-    def _check_prompts(self, token_ids, lengths):
+    def _check_prompts(self, token_ids, lengths, values):
         shape, least = tuple(token_ids.shape), 0 if self.start_ids else 1
-        values = None if lengths is None else known_values(lengths)
         batch, size = shape if len(shape) == 2 else (None, 0)
         shortest = size if values is None or not values.size else int(values.min())
         wrong = values is not None and ((values > (size or math.inf)).any() or values.shape != (batch or values.size,))
@@ -423,6 +425,8 @@ class Generator(SearchModel):
                 f"`token_ids` must be (B, n) with at least {least} token a prompt (none with `start_ids`), and "
                 f"`lengths` (B,) and at most n. Received: token_ids of shape {shape}, lengths={lengths}"
             )
+
+    def _check_positions(self, token_ids):
         most = getattr(self.model, "position_count", None)
         if most is None:
             return

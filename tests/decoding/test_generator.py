@@ -79,6 +79,15 @@ def test_greedy_search_is_the_loop_over_argmax(options, rules):
         assert results["scores"][row, 0] == pytest.approx(sum(scores), rel=1e-5)
 
 
+@pytest.mark.parametrize("options", [{"temperature": 0}, {"beam_size": 2}], ids=str)
+def test_padding_of_all_prompts_needs_no_positions(options):
+    """Of which the model has 50."""
+    model = language_model()
+    expected = generated(model, **options)
+    for name, values in generated(model, np.pad(PROMPTS, [(0, 0), (0, 60)]), **options).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
 def test_ngrams_are_repeated_where_nothing_else_may_follow():
     """Without a token that ends the text."""
     model, count = language_model(), 2 * VOCABULARY
