@@ -90,7 +90,12 @@ class DecoderModel(ChunkedLossModel):
     @property
     def beams_share_rows(self) -> bool:
         """True if hypotheses of a beam may share one cache, in any order."""
-        return not any(layer.rows_interact for layer in self.decoder_stack.attentions)
+        return not any(layer.rows_interact for layer in self._attentions())
+
+    def _attentions(self):
+        if not self.built:
+            self.build()
+        return self.decoder_stack.attentions
 
     def grow_cache(self, cache: dict[str, Any], max_length: int) -> dict[str, Any]:
         """Returns the cache with room for more tokens.

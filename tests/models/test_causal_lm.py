@@ -445,6 +445,13 @@ def zeros(self, shape, dtype=None):
     return keras.ops.zeros(shape, dtype)
 
 
+@pytest.mark.parametrize("attention, plain", [("multi_head", True), ("evolving", False)])
+def test_properties_before_the_first_call(attention, plain):
+    sizes = dict(num_layers=1, hidden_dim=8, num_heads=2, positions="learned", max_length=7)
+    for name, value in {"position_count": 7, "takes_documents": plain, "beams_share_rows": plain}.items():
+        assert getattr(CausalLM(9, attention=attention, **sizes), name) == value
+
+
 def count(size, **overrides):
     model = CausalLM.from_size(size, **overrides)
     model.build()

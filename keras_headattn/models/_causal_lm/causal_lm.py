@@ -363,7 +363,7 @@ class CausalLM(DecoderModel):
     @property
     def position_count(self) -> int | None:
         """Largest number of tokens for which there are positions, or `None` without a limit."""
-        limits = [getattr(x, "max_length", None) for x in (self.position_embedding, *self.decoder_stack.attentions)]
+        limits = [getattr(x, "max_length", None) for x in (self.position_embedding, *self._attentions())]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _check_length(self, name, length):
@@ -379,7 +379,7 @@ class CausalLM(DecoderModel):
     def _without_documents(self):
         return [
             layer
-            for layer in self.decoder_stack.attentions
+            for layer in self._attentions()
             if layer.rows_interact and not layer.separates_segments or isinstance(layer, SynthesizerAttention)
         ]
 
@@ -551,7 +551,7 @@ class CausalLM(DecoderModel):
         if not self.beams_share_rows:
             raise ValueError(
                 "`trim_cache` needs attention without a map of the last tokens in its cache. "
-                f"Received: {', '.join(sorted({type(layer).__name__ for layer in self.decoder_stack.attentions}))}"
+                f"Received: {', '.join(sorted({type(layer).__name__ for layer in self._attentions()}))}"
             )
 
         def trimmed(x, axis):
