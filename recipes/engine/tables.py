@@ -193,7 +193,8 @@ def read_csv(path):
     with open(path, encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
             of_run = scores.setdefault((line["row"], line["column"], int(line["seed"])), {})
-            of_run[line["data"], line["metric"]] = float(line["value"]), line["signature"]
+            value = line["value"]
+            of_run[line["data"], line["metric"]] = int(value) if value.isdecimal() else float(value), line["signature"]
     return scores
 
 

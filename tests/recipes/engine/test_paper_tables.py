@@ -4,7 +4,7 @@ import pytest
 
 from keras_headattn._figures import as_image
 from recipes.engine.table_figures import draw
-from recipes.engine.tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, with_relative_time
+from recipes.engine.tables import RELATIVE_TIME, Cell, Table, as_csv, markdown, read_csv, with_relative_time
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):
@@ -149,6 +149,13 @@ def test_a_table_with_measures_as_columns():
         "resnet,,0,test,accuracy,0.75,",
         "resnet,,0,training,parameters,25000000,",
     ]
+
+
+def test_scores_of_a_file_are_written_as_they_were(tmp_path):
+    scores = {("test", "loss"): (1.5, "case:lower"), ("training", "parameters"): (25_000_000, "")}
+    file = tmp_path / "scores.csv"
+    file.write_text(as_csv([Cell("resnet", "", 3, scores)]))
+    assert as_csv([Cell(*place, of_run) for place, of_run in read_csv(file).items()]) == file.read_text()
 
 
 def test_bars():
