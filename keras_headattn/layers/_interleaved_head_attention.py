@@ -14,6 +14,8 @@ from keras_headattn.layers._attention_inputs import CallMask, tiled
 from keras_headattn.layers._intermediates import record_by_token
 from keras_headattn.layers._state import Attended, CallState, State
 from keras_headattn.ops import exchange_heads
+from keras_headattn.ops._attention import head_product
+from keras_headattn.ops._dense import is_one
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -77,8 +79,10 @@ class InterleavedHeadAttention(Attention):
     def before_attend(
         self, query: Tensor, entry: dict[str, Tensor], state: CallState
     ) -> tuple[dict[str, Tensor], CallState]:
+        if state.cache is not None and is_one(query.shape[2]):
+            return entry, state  # `mix` composes the weights of one query, in place of the values of a whole cache
         kernel = ops.reshape(self.value_mixing_kernel, (self.num_heads, -1))
-        return entry | {"value": exchange_heads(entry["value"], kernel)}, state
+        return entry | {"composed": exchange_heads(entry["value"], kernel)}, state
 
     def attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Attended:
         # A head's pseudo-tokens are stacked along the length axis: first all of p = 0, then all of p = 1, ...
@@ -87,14 +91,31 @@ class InterleavedHeadAttention(Attention):
         *masks, kept = (tiled(tiled(x, -2, n, p), -1, m, p) for x in (*state.masks.parts(), state.kept))
         bias, places = tiled(state.bias, -2, n, p), ops.tile(state.query_positions, (p,))
         inside = dataclasses.replace(state, masks=CallMask(masks), bias=bias, kept=kept, query_positions=places)
-        stacked = {
-            name: ops.reshape(x, (ops.shape(x)[0], h, p * length, x.shape[3]))
-            for name, x, length in (("query", query, n), ("key", entry["key"], m), ("value", entry["value"], m))
-        }
+        parts = [("query", query, n), ("key", entry["key"], m)]
+        parts += [("value", entry["composed"], m)] if "composed" in entry else []
+        stacked = {name: ops.reshape(x, (ops.shape(x)[0], h, p * length, x.shape[3])) for name, x, length in parts}
         attended = super().attend(stacked["query"], entry | stacked, inside)
-        heads = exchange_heads(ops.reshape(attended.heads, (batch, h * p, n, self.value_dim)), self.collapse_kernel)
+        if "composed" in entry:
+            heads = ops.reshape(attended.heads, (batch, h * p, n, self.value_dim))
+            attended = dataclasses.replace(attended, heads=exchange_heads(heads, self.collapse_kernel))
         # Weights of (B, h, P * n, P * m)
-        return record_by_token(self, dataclasses.replace(attended, heads=heads), (batch, h * p, n, p, m), queries=query)
+        return record_by_token(self, attended, (batch, h * p, n, p, m), queries=query)
+
+    @property
+    def is_fused(self) -> bool:
+        return self.attn_logits_soft_cap is None  # `mix` differs for one query of a cache alone
+
+    def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        if "composed" in entry:
+            return super().mix(weights, entry, state)
+        p, h, (batch, _, m, _) = self.num_pseudo_tokens, self.num_heads, ops.shape(entry["value"])
+        collapse = ops.reshape(self.collapse_kernel, (h, p, h))
+        kernel = ops.einsum("ipo,jiq->ipqjo", collapse, self.value_mixing_kernel)
+        weights = ops.reshape(weights, (batch, h * p * p, 1, m))
+        weights = exchange_heads(weights, ops.reshape(kernel, (h * p * p, h * h)))
+        # For each head's values, the weights of every output: (B, h, h, m)
+        products = head_product(ops.reshape(weights, (batch, h, h, m)), entry["value"])
+        return ops.sum(products, axis=1)[:, :, None]
 
     def score_bias(self, query: Tensor, state: State) -> Tensor | None:
         return tiled(super().score_bias(query, state), -1, ops.shape(state.key_positions)[0], self.num_pseudo_tokens)

@@ -4,6 +4,8 @@ from keras import ops
 
 from keras_headattn._private import is_compiled_by_xla
 from keras_headattn._types import Tensor
+from keras_headattn.ops._dense import is_one
+from keras_headattn.ops._exchange_heads import exchange_heads
 from keras_headattn.ops._masks import where_allowed
 
 
@@ -60,7 +62,7 @@ def convolve_maps(
     if role == "decoder":
         kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
-    convolved = _cut(_convolve(padded, kernel, bias, "valid"), more, n, m)
+    convolved = _cut(_convolve(padded, kernel, bias, "valid", is_one(maps.shape[2])), more, n, m)
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
 
 
@@ -105,12 +107,15 @@ def _convolve_each_head(maps, kernel, earlier_rows=None):
     if earlier_rows is None:
         earlier_rows = ops.zeros((batch, heads, rows - 1, m), maps.dtype)
     more_items, more_rows, more_columns = _more(batch, n, m)
-    by_xla = is_compiled_by_xla()
-    if by_xla:
+    by_xla, to_one_row = is_compiled_by_xla(), is_one(maps.shape[2])
+    if by_xla and not to_one_row:
         more_rows = 1  # without a cut XLA may compute some terms of the sum with the softmax, and keep them in memory
     padding = [(0, more_items), (0, 0), (0, more_rows), (columns // 2, columns // 2 + more_columns)]
     images = ops.pad(ops.concatenate([ops.cast(earlier_rows, maps.dtype), maps], axis=2), padding)
-    if by_xla:
+    if to_one_row:  # one product, and shifts
+        kernels = ops.broadcast_to(ops.swapaxes(kernel, 1, 2), (ops.shape(images)[0], heads, columns, rows))
+        convolved = _sum_of_shifts(ops.split(ops.matmul(kernels, images), columns, axis=2))
+    elif by_xla:
         convolved = _shifted_sum(images, kernel)
     else:
         images = ops.transpose(images, (0, 2, 3, 1))  # channels last: the faster layout on CPUs
@@ -186,12 +191,31 @@ def _cut(maps, more, n, m):
     return maps[..., :m] if more_columns else maps
 
 
-def _convolve(maps, kernel, bias, padding):
+def _convolve(maps, kernel, bias, padding, to_one_row=False):
     dtype = keras.backend.standardize_dtype(maps.dtype)
     wide = "float32" if dtype == "float16" else dtype  # sums of logits may overflow float16
-    images = ops.transpose(ops.cast(maps, wide), (0, 2, 3, 1))  # channels last: the faster layout on CPUs
-    images = ops.conv(images, ops.cast(kernel, wide), padding=padding, data_format="channels_last")
-    images = ops.relu(images + ops.cast(bias, wide))
+    images, kernel, bias = (ops.cast(x, wide) for x in (maps, kernel, bias))
+    if to_one_row:
+        images, bias = _convolve_to_row(images, kernel), bias[:, None, None]
+    else:
+        images = ops.transpose(images, (0, 2, 3, 1))  # channels last: the faster layout on CPUs
+        images = ops.conv(images, kernel, padding=padding, data_format="channels_last")
+    images = ops.relu(images + bias)
     if wide != dtype:
         images = ops.minimum(images, float(np.finfo(dtype).max))
-    return ops.transpose(ops.cast(images, dtype), (0, 3, 1, 2))
+    images = ops.cast(images, dtype)
+    return images if to_one_row else ops.transpose(images, (0, 3, 1, 2))
+
+
+def _convolve_to_row(maps, kernel):
+    """Convolves maps `(B, h, k, m + k - 1)` to one row, `(B, h, 1, m)`: a product for all columns, and shifts."""
+    size, _, heads, _ = kernel.shape
+    batch, _, _, columns = ops.shape(maps)
+    kernel = ops.reshape(ops.transpose(kernel, (2, 0, 1, 3)), (heads * size, size * heads))
+    products = exchange_heads(ops.reshape(maps, (batch, heads * size, 1, columns)), kernel)
+    return _sum_of_shifts(ops.split(products, size, axis=1))
+
+
+def _sum_of_shifts(products):
+    """Adds up products `(B, h, 1, m + k - 1)` of maps and each column of a kernel, where the column reads them."""
+    return sum(x[..., i : i - len(products) + 1 or None] for i, x in enumerate(products))

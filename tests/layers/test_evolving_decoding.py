@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.layers import EvolvingAttention, RealFormerAttention
+from keras_headattn.ops import convolve_maps
+from keras_headattn.ops._map_convolution import convolve_each_head
 from tests.layers.chains import build_chain, decode_chain, run_chain
 from tests.layers.harness import (
     BATCH,
@@ -136,6 +138,18 @@ def test_half_precision():
     caches = [block.init_cache(BATCH, MAX_LENGTH) for block in blocks]
     output, _ = decode_chain(blocks, caches, x, [1] * LENGTH, True, use_causal_mask=True)
     check_close(output, expected[-1], 2e-2)
+
+
+@pytest.mark.parametrize("convolve", [
+    lambda rows, kernel: convolve_maps(rows[:, :, 2:], kernel, kernel[0, 0, 0], "decoder", rows[:, :, :2]),
+    lambda rows, kernel: convolve_each_head(rows[:, :, 2:], kernel[0], None, rows[:, :, :2], tf.range(5, 6))[0],
+], ids=["evolving", "multi-token"])  # fmt: skip
+def test_one_row_takes_a_product_in_place_of_a_convolution(convolve):
+    rows, kernel = tf.TensorSpec((BATCH, 3, 3, 7)), tf.TensorSpec((3, 3, 3, 3))
+    kinds = {
+        operation.type for operation in tf.function(convolve).get_concrete_function(rows, kernel).graph.get_operations()
+    }
+    assert "BatchMatMulV2" in kinds and not any("conv" in kind.lower() for kind in kinds)
 
 
 # ------------------------------------------------------------------------------------------------ cross-attention

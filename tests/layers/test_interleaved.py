@@ -125,6 +125,15 @@ def test_decoding(options):
     check_close(output, layer(x, x, use_causal_mask=True), DOUBLE)
 
 
+def test_one_query_composes_no_values_of_the_cache():
+    layer, length = build(make(), self_input(dtype="float64")), 50
+    step = tf.function(lambda x, cache: layer(x, x, cache=cache, index=7, use_causal_mask=True))
+    graph = step.get_concrete_function(self_input(dtype="float64")[:, :1], layer.init_cache(BATCH, length)).graph
+    shapes = [output.shape for operation in graph.get_operations() for output in operation.outputs]
+    assert (BATCH, HEADS, length, VALUE_DIM) in shapes
+    assert 2 * BATCH * HEADS * length * VALUE_DIM not in [shape.num_elements() for shape in shapes]
+
+
 def test_heads_for_repulsive():
     """Also of what composes a head, and of what a head is collapsed from."""
     layer = build(make(), *cross_inputs())
