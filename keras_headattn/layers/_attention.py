@@ -716,10 +716,15 @@ class Attention(Rematerialized, SavedQuantization):
         return ops.reshape(y, (batch, length, *y.shape[1:]))
 
     @property
+    def fused_class(self) -> type:
+        """The class whose stages `attend_at_once` replaces. A layer that overrides one below it is not fused."""
+        return Attention
+
+    @property
     def is_fused(self) -> bool:
-        """True if `score` to `mix` are plain dot-product attention, or `attend_at_once` replaces them."""
+        """True if `attend_at_once` replaces `score` to `mix`."""
         stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
-        plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
+        plain = all(getattr(type(self), stage) is getattr(self.fused_class, stage) for stage in stages)
         return plain and self.attn_logits_soft_cap is None
 
     def _queries(self, state):

@@ -86,8 +86,8 @@ class CollaborativeAttention(Attention):
         return super().attend(query * mixing, entry, state)  # (B, h, n, R)
 
     @property
-    def is_fused(self) -> bool:
-        return self.attn_logits_soft_cap is None
+    def fused_class(self) -> type:
+        return CollaborativeAttention
 
     def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         if self.use_bias:

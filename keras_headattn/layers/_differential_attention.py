@@ -102,8 +102,12 @@ class DifferentialAttention(Attention):
         return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))
 
     @property
+    def fused_class(self) -> type:
+        return DifferentialAttention
+
+    @property
     def is_fused(self) -> bool:
-        return self.attn_logits_soft_cap is None and (self.per_token or backend.backend() != "tensorflow")
+        return super().is_fused and (self.per_token or backend.backend() != "tensorflow")
 
     def attend_at_once(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         if self.per_token:

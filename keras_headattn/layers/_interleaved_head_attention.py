@@ -102,8 +102,8 @@ class InterleavedHeadAttention(Attention):
         return record_by_token(self, attended, (batch, h * p, n, p, m), queries=query)
 
     @property
-    def is_fused(self) -> bool:
-        return self.attn_logits_soft_cap is None  # `mix` differs for one query of a cache alone
+    def fused_class(self) -> type:
+        return InterleavedHeadAttention  # `mix` differs for one query of a cache alone
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         if "composed" in entry:

@@ -16,11 +16,6 @@ from tests.refusals import refused
 PRIVATE = [name for name in STAGE_OF if hasattr(keras.layers.MultiHeadAttention, name)]
 
 
-class Halved(layers.MultiHeadAttention):
-    def drop(self, weights, state):
-        return 0.5 * weights
-
-
 class Positioned(layers.MultiHeadAttention):
     """Adds the position of each key to its value, and notes it."""
 
@@ -30,10 +25,28 @@ class Positioned(layers.MultiHeadAttention):
         return entry | {"value": entry["value"] + keras.ops.cast(state.key_positions, "float32")[:, None]}
 
 
-def test_drop_ends_the_fused_path():
-    x, layer = self_input(), Halved(**SIZES)
-    output, _ = layer(x, x, return_attention_scores=True)
-    check_close(layer(x, x), output)
+FUSED = [
+    (layers.MultiHeadAttention, {}),
+    (layers.CollaborativeAttention, {}),
+    (layers.DifferentialAttention, {"per_token": True}),
+    (layers.InterleavedHeadAttention, {}),
+]
+
+
+@pytest.mark.parametrize("layer, options", FUSED)
+@pytest.mark.parametrize("stage", ["score", "weigh", "drop", "mix"])
+def test_an_overridden_stage_ends_the_fused_path(layer, options, stage):
+    def halved(self, *inputs):
+        return 0.5 * getattr(super(changed, self), stage)(*inputs)
+
+    changed = type("Changed", (layer,), {stage: halved})
+    x, attention = self_input(), changed(**SIZES, **options)
+    output, _ = attention(x, x, return_attention_scores=True)
+    check_close(attention(x, x), output)
+    plain = layer(**SIZES, **options)
+    plain.build(x.shape, x.shape)
+    plain.set_weights(attention.get_weights())
+    assert not np.allclose(plain(x, x), output)
 
 
 def test_key_positions_are_those_of_the_keys_given():
