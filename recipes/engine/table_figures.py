@@ -65,7 +65,10 @@ def _forest(cells, table):
     """Returns a figure of the differences of all rows from the first, and of their relative times."""
     first, *rows = table.rows
     panels = [(column, table.compared) for column in table.columns]
-    panels += [(column, RELATIVE_TIME) for column in table.columns if RELATIVE_TIME in table.measures]
+    timed = {cell.column for cell in cells if cell.row != first and cell.score(RELATIVE_TIME)}
+    panels += [
+        (column, RELATIVE_TIME) for column in table.columns if RELATIVE_TIME in table.measures and column in timed
+    ]
     title = f"{table.title}; a point for each seed, 95 % intervals, p < 0.05 in black"
     figure = new_figure(2.4 + 2.6 * len(panels), 0.6 + 0.2 * len(rows), title)
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]

@@ -316,6 +316,16 @@ def test_a_row_that_varies_more_has_its_own_interval():
     np.testing.assert_allclose(found["noisy"][2] - found["noisy"][0], 12.7062 * 0.4, rtol=0.1)
 
 
+def test_relative_times_have_a_panel_where_they_were_measured():
+    """The first row's is 1, and no panel's."""
+    measure, time = ("validation", "loss"), ("training", "relative time")
+    table = Table(title="Heads", rows={"plain": {}, "other": {}}, measures=(measure, time), compared=measure)
+    scores = {measure: (2.0, "")}
+    plain = [Cell("plain", "", seed, scores | {time: (1.0, "")}) for seed in (1, 2)]
+    for found, panels in (scores, 1), (scores | {time: (1.5, "")}, 2):
+        assert len(draw([*plain, *(Cell("other", "", seed, found) for seed in (1, 2))], table).axes) == panels
+
+
 def test_a_difference_far_off_is_written_at_the_edge():
     measure = "validation", "loss"
     scores = {"plain": 2.0} | {f"row {number}": 2.0 + 0.01 * number for number in range(1, 12)} | {"far": 4.0}
