@@ -317,7 +317,7 @@ def test_a_row_that_varies_more_has_its_own_interval():
 
 
 def test_relative_times_have_a_panel_where_they_were_measured():
-    """The first row's is 1, and no panel's."""
+    """That of the first row, 1 by definition, needs none."""
     measure, time = ("validation", "loss"), ("training", "relative time")
     table = Table(title="Heads", rows={"plain": {}, "other": {}}, measures=(measure, time), compared=measure)
     scores = {measure: (2.0, "")}
